@@ -1,0 +1,1 @@
+"""art_core: train the agent you already have."""

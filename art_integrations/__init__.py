@@ -1,0 +1,1 @@
+"""One folder per foreign framework; each imports only art_core."""
