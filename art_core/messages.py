@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from .errors import InputError
@@ -166,16 +166,7 @@ class Message:
         malformed = tuple(
             MalformedCall(raw=item["raw"], error=item["error"]) for item in record.get("malformed_calls", ())
         )
-        if not malformed:
-            return message
-        return cls(
-            role=message.role,
-            content=message.content,
-            tool_calls=message.tool_calls,
-            malformed_calls=malformed,
-            name=message.name,
-            reasoning=message.reasoning,
-        )
+        return replace(message, malformed_calls=malformed, reasoning=record.get("reasoning_content"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

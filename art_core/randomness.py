@@ -20,9 +20,9 @@ def fold(*parts: Any) -> int:
 
 
 def uniform(key: int, counter: int) -> float:
-    """The ``counter``-th draw of ``key``: a float in the open interval (0, 1), 53 bits."""
+    """The ``counter``-th draw of ``key``: a float in the open interval (0, 1), 52 bits."""
     raw = hashlib.blake2b(key.to_bytes(8, "big") + counter.to_bytes(8, "big"), digest_size=8).digest()
-    return ((int.from_bytes(raw, "big") >> 11) + 0.5) / (1 << 53)
+    return ((int.from_bytes(raw, "big") >> 12) + 0.5) / (1 << 52)
 
 
 def rng(*parts: Any) -> random.Random:

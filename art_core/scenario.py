@@ -115,7 +115,7 @@ def read_jsonl(path: Path) -> list[Any]:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise InputError(f"cannot read {str(path)!r}: {reason}") from error
     values = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 values.append(json.loads(line))

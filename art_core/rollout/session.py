@@ -1,0 +1,300 @@
+"""Session: the one door through which an agent talks to the policy, with limits enforced and every turn recorded.
+
+A session belongs to the event loop it was made in. It may be used from any task, thread or other loop: calls from
+elsewhere are submitted to its loop and never block it. When its rollout is over every further call raises
+``LimitReached`` with the rollout's stop reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import CancelledError as FutureCancelled
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from art_core.errors import ArtError, InputError, LimitReached, ProviderError, describe
+from art_core.inference.protocol import Policy
+from art_core.messages import Message, ToolSpec
+from art_core.scenario import Scenario
+from art_core.trajectory.graph import Turn
+from art_core.trajectory.recorder import Recorder
+from art_core.trajectory.trajectory import ToolEvent, Trajectory
+
+from .limits import Limits
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+    from openai.types.chat import ChatCompletion
+
+__all__ = ["Session"]
+
+T = TypeVar("T")
+
+
+class Session:
+    """The agent's view of one rollout.
+
+    ``chat`` speaks OpenAI shapes, ``turn`` the product's own; ``openai`` and ``openai_sync`` are clients for code that
+    brings its own calls. All of them record into ``trajectory``.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        scenario: Scenario,
+        *,
+        rollout_id: str,
+        group_id: str = "",
+        limits: Limits | None = None,
+        rng_parts: tuple[Any, ...] = (),
+        evaluating: bool = False,
+    ) -> None:
+        self.policy = policy
+        self.scenario = scenario
+        self.rollout_id = rollout_id
+        self.limits = limits or Limits()
+        self.rng_parts = rng_parts or (rollout_id,)
+        self.evaluating = evaluating
+        self.recorder = Recorder()
+        self.trajectory = Trajectory(
+            scenario=scenario, rollout_id=rollout_id, group_id=group_id, graph=self.recorder.graph
+        )
+        self.limit: LimitReached | None = None
+        """The first limit the rollout ran into."""
+        self.finished = False
+        """Set by the runner when the trajectory is complete; nothing is added to it afterwards."""
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._in_flight = 0
+        self._tool_calls = 0
+        self._tokens = 0
+        self._closed: LimitReached | None = None
+        self._foreign: set[asyncio.Task[Any]] = set()
+        self._loop = _running_loop()
+
+    @property
+    def tool_events(self) -> list[ToolEvent]:
+        """The tool calls recorded so far."""
+        return self.trajectory.events
+
+    @property
+    def tokens_left(self) -> int:
+        """How many tokens may still be sampled."""
+        return max(0, self.limits.tokens - self._tokens)
+
+    def elapsed(self) -> float:
+        """Seconds since the rollout began."""
+        return time.monotonic() - self._started
+
+    async def turn(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **params: Any) -> Turn:
+        """One model call: the policy answers ``messages``, the turn is recorded and returned.
+
+        Turns that run side by side are each capped by the tokens left when they began.
+
+        Raises:
+            LimitReached: a limit is used up, or the rollout is over.
+            InputError: the messages, or an argument nobody knows.
+            ProviderError: the policy failed.
+        """
+        if not messages:
+            raise InputError("messages is empty; a model call needs at least one message")
+        return await self.on_loop(lambda: self._turn(list(messages), tuple(tools), params))
+
+    async def _turn(self, messages: list[Message], tools: tuple[ToolSpec, ...], params: dict[str, Any]) -> Turn:
+        with self._lock:
+            self._check_turn()
+            self._in_flight += 1
+        started = self.elapsed()
+        try:
+            turn = await self.policy.complete(self, messages, tools, self._capped(params))
+            if not isinstance(turn, Turn):
+                raise ProviderError(f"the policy returned {type(turn).__name__}, not a Turn")
+            turn = dataclasses.replace(turn, started_s=started, ended_s=self.elapsed())
+            self._check_open()
+            with self._lock:
+                self.recorder.add(turn)
+                self._tokens += len(turn.completion_ids)
+            return turn
+        except LimitReached as limit:
+            self.limit = self.limit or limit
+            raise
+        except ArtError as error:
+            if isinstance(error, ProviderError):
+                self.count("provider_errors")
+            raise
+        except Exception as error:
+            self.count("provider_errors")
+            raise ProviderError(describe(error)) from error
+        finally:
+            with self._lock:
+                self._in_flight -= 1
+
+    async def chat(
+        self, messages: Sequence[Any], tools: Sequence[Any] | None = None, tool_choice: Any = None, **params: Any
+    ) -> ChatCompletion:
+        """One model call in OpenAI shapes.
+
+        Messages and tools are wire dicts, ``Message``/``ToolSpec`` or the SDK's own objects. The completion's choice
+        carries ``prompt_token_ids``, ``token_ids``, ``version`` and ``turn_id``.
+
+        Raises:
+            LimitReached: a limit is used up, or the rollout is over.
+            InputError: the messages, the tools, or an argument nobody knows.
+            ProviderError: the policy failed.
+        """
+        from . import wire
+
+        request = wire.request(
+            {"messages": messages, "tools": tools, "tool_choice": tool_choice, **params}, streaming=False
+        )
+        return wire.chat_completion(await wire.complete(self, request))
+
+    @cached_property
+    def openai(self) -> AsyncOpenAI:
+        """An async OpenAI client whose chat completions are this rollout's turns."""
+        from .transports import async_client
+
+        return async_client(self)
+
+    @cached_property
+    def openai_sync(self) -> OpenAI:
+        """A sync OpenAI client for worker threads; a call from the event loop's own thread is refused."""
+        from .transports import sync_client
+
+        return sync_client(self)
+
+    def check_tool_call(self) -> None:
+        """Reserve one tool call; to be called before it is made.
+
+        Raises:
+            LimitReached: none is left, or the rollout is over.
+        """
+        with self._lock:
+            self._check_open()
+            used = max(self._tool_calls, len(self.trajectory.events))
+            if used >= self.limits.tool_calls:
+                self._reach("max_tool_calls", f"the limit of {self.limits.tool_calls} tool calls is reached")
+            self._tool_calls = used + 1
+
+    def record_tool(self, event: ToolEvent) -> None:
+        """Record a tool call that was made; it counts against the limit whether or not it was reserved.
+
+        One that comes when the trajectory is already finished is ignored and counted in ``metrics["late_results"]``.
+        """
+        if self.finished:
+            self.count("late_results")
+        else:
+            self.trajectory.events.append(event)
+
+    def count(self, name: str, by: float = 1) -> None:
+        """Add ``by`` to ``trajectory.metrics[name]``; safe from any thread."""
+        with self._lock:
+            metrics = self.trajectory.metrics
+            metrics[name] = metrics.get(name, 0) + by
+
+    async def on_loop(self, make: Callable[[], Awaitable[T]]) -> T:
+        """Await ``make()`` on the session's loop, from whatever loop the caller runs in."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if loop is self._loop:
+            return await make()
+        future = asyncio.run_coroutine_threadsafe(self._tracked(make), self._loop)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if self._closed is not None:
+                raise self._over() from None
+            raise
+
+    def from_thread(self, make: Callable[[], Awaitable[T]]) -> T:
+        """Run ``make()`` on the session's loop and wait for it in this thread.
+
+        Raises:
+            InputError: the thread is the loop's own, where waiting would never end.
+            LimitReached: the rollout ended before the answer came.
+        """
+        if self._loop is None:
+            raise InputError("the session has no event loop yet; make it inside one, as rollout does")
+        if _running_loop() is self._loop:
+            raise InputError(
+                "session.openai_sync was called in the event loop's own thread, which would wait for itself; "
+                "use `await session.openai...` there, or make the agent a plain function so that it runs in a worker thread"
+            )
+        self._check_open()
+        coroutine = self._tracked(make)
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError as error:  # the loop is closed
+            coroutine.close()
+            raise self._over() from error
+        try:
+            return future.result()
+        except FutureCancelled as error:
+            raise self._over() from error
+
+    async def close(self, reason: LimitReached) -> None:
+        """End the session: calls in flight from other threads are cancelled, later ones raise ``reason``."""
+        if self._closed is None:
+            self._closed = reason
+        tasks = set(self._foreign)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self.limits.close_seconds)
+
+    async def _tracked(self, make: Callable[[], Awaitable[T]]) -> T:
+        self._check_open()
+        task = asyncio.current_task()
+        assert task is not None
+        task.set_name(f"call of rollout {self.rollout_id}")
+        self._foreign.add(task)
+        try:
+            return await make()
+        finally:
+            self._foreign.discard(task)
+
+    def _capped(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        capped = {name: value for name, value in params.items() if value is not None}
+        asked = [capped.pop(name) for name in ("max_completion_tokens", "max_tokens") if name in capped]
+        if asked and (not isinstance(asked[0], int) or isinstance(asked[0], bool) or asked[0] < 1):
+            raise InputError(f"max_tokens must be a whole number of at least 1, got {asked[0]!r}")
+        own = getattr(getattr(self.policy, "sampling", None), "max_tokens", None)
+        wish = asked[0] if asked else own
+        if asked or wish is None or wish > self.tokens_left:
+            capped["max_tokens"] = self.tokens_left if wish is None else min(wish, self.tokens_left)
+        return capped
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise self._over()
+
+    def _check_turn(self) -> None:
+        self._check_open()
+        if len(self.recorder.graph) + self._in_flight >= self.limits.turns:
+            self._reach("max_turns", f"the limit of {self.limits.turns} turns is reached")
+        if self.tokens_left < 1:
+            self._reach("max_tokens", f"the limit of {self.limits.tokens} sampled tokens is reached")
+        if self.elapsed() >= self.limits.seconds:
+            self._reach("timeout", f"the limit of {self.limits.seconds:g} seconds is reached")
+
+    def _reach(self, stop_reason: str, message: str) -> None:
+        reached = LimitReached(stop_reason, message)
+        if self.limit is None:
+            self.limit = reached
+        raise reached
+
+    def _over(self) -> LimitReached:
+        closed = self._closed or LimitReached("cancelled", "its event loop was closed")
+        return LimitReached(closed.stop_reason, f"the rollout is over: {closed}")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

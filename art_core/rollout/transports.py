@@ -1,0 +1,80 @@
+"""OpenAI clients bound to one rollout: httpx2 transports that hand the request to the session, without sockets."""
+
+from __future__ import annotations
+
+import httpx2
+from openai import AsyncOpenAI, OpenAI
+
+from art_core.errors import ArtError, InputError
+
+from . import wire
+from .session import Session
+
+__all__ = ["AsyncTransport", "SyncTransport", "async_client", "sync_client"]
+
+BASE_URL = "http://policy/v1"
+_PATH = "/chat/completions"
+
+
+class AsyncTransport(httpx2.AsyncBaseTransport):
+    """Answers chat-completions requests with turns of ``session``; usable from any event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        payload = await request.aread()
+        try:
+            _check_path(request)
+            return _response(await self._session.on_loop(lambda: wire.handle(self._session, payload)), request)
+        except ArtError as error:
+            return _response(wire.error_response(error), request)
+
+
+class SyncTransport(httpx2.BaseTransport):
+    """The same for synchronous code in a worker thread; the thread waits, the session's loop does not."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        payload = request.read()
+        try:
+            _check_path(request)
+            return _response(self._session.from_thread(lambda: wire.handle(self._session, payload)), request)
+        except ArtError as error:
+            return _response(wire.error_response(error), request)
+
+
+def async_client(session: Session) -> AsyncOpenAI:
+    """An ``AsyncOpenAI`` that never retries and whose calls are turns of ``session``."""
+    return AsyncOpenAI(
+        api_key="rollout",
+        base_url=BASE_URL,
+        max_retries=0,
+        http_client=httpx2.AsyncClient(transport=AsyncTransport(session)),
+    )
+
+
+def sync_client(session: Session) -> OpenAI:
+    """An ``OpenAI`` client that never retries and whose calls are turns of ``session``."""
+    return OpenAI(
+        api_key="rollout",
+        base_url=BASE_URL,
+        max_retries=0,
+        http_client=httpx2.Client(transport=SyncTransport(session)),
+    )
+
+
+def _check_path(request: httpx2.Request) -> None:
+    if request.method != "POST" or not request.url.path.endswith(_PATH):
+        raise InputError(f"{request.method} {request.url.path} is not served to a rollout; only POST {_PATH} is")
+
+
+def _response(answer: wire.Response, request: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(
+        answer.status,
+        headers={"content-type": answer.content_type},
+        content=b"".join(answer.events()),
+        request=request,
+    )
