@@ -1,0 +1,51 @@
+"""Writes scenarios as JSON lines that ``load_scenarios`` reads back equal, for people to look at and edit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from art_core.errors import InputError
+from art_core.scenario import Scenario
+
+__all__ = ["write_scenarios"]
+
+
+def write_scenarios(path: str | Path, scenarios: Iterable[Scenario]) -> int:
+    """Write one scenario a line and say how many; the file appears whole or not at all.
+
+    Raises:
+        InputError: an id occurs twice, a scenario is not JSON, or the file cannot be written.
+    """
+    path = Path(path)
+    lines: dict[str, str] = {}
+    for scenario in scenarios:
+        if scenario.id in lines:
+            raise InputError(f"scenario id {scenario.id!r} occurs twice; ids must be unique")
+        try:
+            lines[scenario.id] = _one_line(json.dumps(scenario.to_record(), ensure_ascii=False, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"scenario {scenario.id!r} cannot be written as JSON: {error}") from error
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines.values())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(draft).replace(path)
+        finally:
+            Path(draft).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    return len(lines)
+
+
+def _one_line(text: str) -> str:
+    """The characters that some readers take for the end of a line, escaped."""
+    return re.sub("[\x85\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text)
