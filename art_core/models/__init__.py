@@ -1,1 +1,1 @@
-"""models"""
+"""Weights and forward passes, shared by sampling and training."""

@@ -1,0 +1,22 @@
+"""The shape of the adapter, as configuration; light, so that reading it loads no tensor library."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from art_core.config import Config
+
+__all__ = ["LoraConfig"]
+
+
+class LoraConfig(Config):
+    """The adapter that is trained."""
+
+    rank: int = Field(16, ge=1)
+    """Inner dimension r of the two factors."""
+    alpha: float = Field(32.0, gt=0)
+    """The update is scaled by alpha / rank."""
+    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """``all-linear`` (every linear layer but the vocabulary head), or module names such as ``["q_proj", "v_proj"]``."""

@@ -1,0 +1,82 @@
+"""A second set of weights for sampling: the base with an adapter folded in, the base itself never touched.
+
+Sampling through an unfolded LoRA costs 20-30 % on a CPU. The copy shares every parameter it can with the base; only
+the adapted matrices (all of them, where the precision differs) have buffers of their own, always written from the
+pristine W as W + s B A.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from transformers import PreTrainedModel
+
+from art_core.errors import InputError
+
+from .lora import AdapterWeights
+
+__all__ = ["FoldedModel"]
+
+
+class FoldedModel:
+    """``model`` is a runnable copy of ``base`` whose linear weights follow ``fold``."""
+
+    def __init__(self, base: PreTrainedModel, *, dtype: torch.dtype | None = None) -> None:
+        self._pristine = {
+            name: module.weight for name, module in base.named_modules() if isinstance(module, torch.nn.Linear)
+        }
+        self._dtype = dtype or base.dtype
+        self._folded: set[str] = set()
+        self.model = _share(base, self._dtype)
+        self._buffers: dict[str, torch.nn.Parameter] = {}
+
+    def check(self, adapter: AdapterWeights) -> None:
+        """Refuse an adapter that does not fit, before anything is changed.
+
+        Raises:
+            InputError: it names a module this model has not, or one of another shape.
+        """
+        for name, (down, up) in adapter.factors.items():
+            weight = self._pristine.get(name)
+            if weight is None or weight.shape != (up.shape[0], down.shape[1]):
+                have = "no such linear module" if weight is None else f"shape {tuple(weight.shape)}"
+                raise InputError(
+                    f"adapter module {name!r} ({up.shape[0]} x {down.shape[1]}) does not fit: the model has {have}"
+                )
+
+    @torch.no_grad()
+    def fold(self, adapter: AdapterWeights | None) -> None:
+        """Make the copy compute with ``adapter`` (None: the base alone).
+
+        Raises:
+            InputError: the adapter names a module this model has not, or one of another shape.
+        """
+        if adapter is not None:
+            self.check(adapter)
+        factors, scale = (adapter.factors, adapter.scale) if adapter else ({}, 0.0)
+        for name in self._folded - set(factors):
+            self._own(name).copy_(self._pristine[name])
+        for name, (down, up) in factors.items():
+            weight = self._pristine[name]
+            update = up.to(weight.device, torch.float32) @ down.to(weight.device, torch.float32)
+            self._own(name).copy_(torch.add(weight.float(), update, alpha=scale))
+        self._folded = set(factors)
+
+    def _own(self, name: str) -> torch.nn.Parameter:
+        """The copy's own buffer for a matrix, made when it is first written."""
+        if name not in self._buffers:
+            own = torch.nn.Parameter(self._pristine[name].detach().to(self._dtype, copy=True), requires_grad=False)
+            self.model.get_submodule(name).weight = own
+            self._buffers[name] = own
+        return self._buffers[name]
+
+
+def _share(base: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+    """A structural copy that holds the same parameters, or converted ones where ``dtype`` differs; ties stay ties."""
+    shared = {
+        id(p): p if p.dtype == dtype else torch.nn.Parameter(p.detach().to(dtype), requires_grad=False)
+        for p in base.parameters()
+    }
+    twin: PreTrainedModel = copy.deepcopy(base, dict(shared))
+    return twin.eval()

@@ -1,0 +1,47 @@
+"""Loading a base model and its tokenizer by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from art_core.errors import InputError
+from art_core.rendering.tokenizer import TransformersTokenizer
+
+from .head import check_head
+from .registry import resolve
+
+__all__ = ["LoadedModel", "load_model"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """A base model ready to be adapted."""
+
+    name: str
+    path: Path
+    model: PreTrainedModel
+    tokenizer: TransformersTokenizer
+    context: int
+    """Longest sequence in tokens."""
+
+
+def load_model(name: str, *, device: str = "cpu") -> LoadedModel:
+    """Load base weights in float32 onto ``device``; ``name`` is a known model, a directory, or a cached hub id.
+
+    Raises:
+        InputError: unknown name (says which are known), or files that are not a causal language model.
+    """
+    path = resolve(name)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"model {name!r} at {str(path)!r} cannot be loaded: {' '.join(str(error).split())}") from error
+    model.to(device).eval()
+    check_head(model)
+    context = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2048)
+    return LoadedModel(name=name, path=path, model=model, tokenizer=TransformersTokenizer(tokenizer), context=context)
