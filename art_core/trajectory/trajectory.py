@@ -81,7 +81,7 @@ class Trajectory:
     metrics: dict[str, float] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     stop_reason: str | None = None
-    """``finished``, ``max_turns``, ``max_tokens``, ``max_tool_calls``, ``timeout``, ``error``, ``cancelled``; None while running."""
+    """``finished``, ``max_turns``, ``max_tokens``, ``max_tool_calls``, ``max_context``, ``timeout``, ``error``, ``cancelled``; None while running."""
     error: str | None = None
     """One line, attributed: ``agent: ValueError: ...``."""
     seconds: float = 0.0
