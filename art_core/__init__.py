@@ -1,1 +1,155 @@
-"""art_core: train the agent you already have."""
+"""Train the agent you already have: the public names, each imported when it is first used.
+
+>>> import art_core as art
+>>> art.Scenario("q1", "What time is it in Paris?").id
+'q1'
+
+Importing this package loads nothing heavy; torch comes with the first name that needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import (
+        AgentError,
+        ArtError,
+        BoundaryError,
+        InputError,
+        JudgeError,
+        LimitReached,
+        MissingExtra,
+        NonFiniteError,
+        NotTrainable,
+        ProviderError,
+        RewardError,
+        ToolError,
+        TrainerError,
+    )
+    from .inference.protocol import Policy, SamplingParams
+    from .inference.scripted import ScriptedPolicy
+    from .loop.config import TrainConfig
+    from .loop.run import RunResult, atrain, train
+    from .messages import Message, ToolCall, ToolSpec
+    from .plugins import Integration, Verb
+    from .rewards.protocol import GroupReward, RewardFunction
+    from .rollout.group import gather
+    from .rollout.limits import Limits
+    from .rollout.protocol import Agent
+    from .rollout.runner import rollout
+    from .rollout.session import Session
+    from .scenario import Scenario, ScenarioSource, load_scenarios
+    from .trajectory.graph import PolicyVersion, Turn
+    from .trajectory.samples import TrainingSample
+    from .trajectory.trajectory import Reward, ToolEvent, Trajectory, TrajectoryGroup
+
+    __version__: str
+
+__all__ = [
+    "__version__",
+    "Agent",
+    "AgentError",
+    "ArtError",
+    "atrain",
+    "BoundaryError",
+    "gather",
+    "GroupReward",
+    "InputError",
+    "Integration",
+    "JudgeError",
+    "LimitReached",
+    "Limits",
+    "load_scenarios",
+    "Message",
+    "MissingExtra",
+    "NonFiniteError",
+    "NotTrainable",
+    "Policy",
+    "PolicyVersion",
+    "ProviderError",
+    "Reward",
+    "RewardError",
+    "RewardFunction",
+    "rollout",
+    "RunResult",
+    "SamplingParams",
+    "Scenario",
+    "ScenarioSource",
+    "ScriptedPolicy",
+    "Session",
+    "ToolCall",
+    "ToolError",
+    "ToolEvent",
+    "ToolSpec",
+    "train",
+    "TrainConfig",
+    "TrainerError",
+    "TrainingSample",
+    "Trajectory",
+    "TrajectoryGroup",
+    "Turn",
+    "Verb",
+]
+
+_HOMES = {
+    "Agent": "rollout.protocol",
+    "AgentError": "errors",
+    "ArtError": "errors",
+    "atrain": "loop.run",
+    "BoundaryError": "errors",
+    "gather": "rollout.group",
+    "GroupReward": "rewards.protocol",
+    "InputError": "errors",
+    "Integration": "plugins",
+    "JudgeError": "errors",
+    "LimitReached": "errors",
+    "Limits": "rollout.limits",
+    "load_scenarios": "scenario",
+    "Message": "messages",
+    "MissingExtra": "errors",
+    "NonFiniteError": "errors",
+    "NotTrainable": "errors",
+    "Policy": "inference.protocol",
+    "PolicyVersion": "trajectory.graph",
+    "ProviderError": "errors",
+    "Reward": "trajectory.trajectory",
+    "RewardError": "errors",
+    "RewardFunction": "rewards.protocol",
+    "RunResult": "loop.run",
+    "SamplingParams": "inference.protocol",
+    "Scenario": "scenario",
+    "ScenarioSource": "scenario",
+    "ScriptedPolicy": "inference.scripted",
+    "Session": "rollout.session",
+    "ToolCall": "messages",
+    "ToolError": "errors",
+    "ToolEvent": "trajectory.trajectory",
+    "ToolSpec": "messages",
+    "train": "loop.run",
+    "TrainConfig": "loop.config",
+    "TrainerError": "errors",
+    "TrainingSample": "trajectory.samples",
+    "Trajectory": "trajectory.trajectory",
+    "TrajectoryGroup": "trajectory.trajectory",
+    "Turn": "trajectory.graph",
+    "Verb": "plugins",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("art-integrations")
+    if name == "rollout":  # a package that can be called, so that importing its modules does not hide the function
+        return import_module(".rollout", __name__)
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

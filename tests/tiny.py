@@ -56,6 +56,7 @@ def tiny_model(family: str = "llama", *, seed: int = 0) -> PreTrainedModel:
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(4.0)
+        model.get_output_embeddings().weight.mul_(4.0)
     return model.eval()
 
 

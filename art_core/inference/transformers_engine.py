@@ -28,6 +28,7 @@ from transformers import PreTrainedModel
 from art_core.errors import ProviderError, describe
 from art_core.models.attention import use_segment_attention
 from art_core.models.compute import COMPUTE
+from art_core.models.config import Precision
 from art_core.models.decoding import DecodeBatch, Row
 from art_core.models.fold import FoldedModel
 from art_core.models.lora import AdapterWeights, read_adapter
@@ -62,7 +63,7 @@ class TransformersEngine:
         self,
         model: PreTrainedModel,
         *,
-        precision: str | None = None,
+        precision: Precision | None = None,
         max_rows: int = 64,
         version: PolicyVersion | None = None,
     ) -> None:

@@ -62,7 +62,7 @@ class SuffixWindow:
 
     def get_seq_length(self, layer: int = 0) -> int:
         """The number of used slots before this forward; part of what transformers asks of a cache."""
-        return self.used - self._slots.shape[1]
+        return self.used - int(self._slots.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def segment_attention(
     scores = _cap(scores, softcap).view(rows, kv_heads, -1, tokens, slots)
     scores = scores.masked_fill(~segment_plan.suffix_mask(sliding_window), float("-inf"))
     scores = scores.view(rows, kv_heads, -1, slots)
-    layer: int = module.layer_idx  # type: ignore[assignment]
+    layer: int = module.layer_idx
     groups = segment_plan.groups
     if not groups:
         mixed = _softmax(scores) @ value

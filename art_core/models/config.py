@@ -1,4 +1,4 @@
-"""The shape of the adapter, as configuration; light, so that reading it loads no tensor library."""
+"""Configuration of models: precision, and the shape of the adapter; light, so that reading it loads no tensor library."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from pydantic import Field
 
 from art_core.config import Config
 
-__all__ = ["LoraConfig"]
+__all__ = ["LoraConfig", "Precision"]
+
+Precision = Literal["float32", "bfloat16"]
+"""Of matrix products; logprobs and the optimizer are always in float32."""
 
 
 class LoraConfig(Config):
     """The adapter that is trained."""
 
-    rank: int = Field(16, ge=1)
+    rank: int = Field(default=16, ge=1)
     """Inner dimension r of the two factors."""
-    alpha: float = Field(32.0, gt=0)
+    alpha: float = Field(default=32.0, gt=0)
     """The update is scaled by alpha / rank."""
     targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
     """``all-linear`` (every linear layer but the vocabulary head), or module names such as ``["q_proj", "v_proj"]``."""

@@ -14,7 +14,7 @@ from art_core.rendering.tokenizer import TransformersTokenizer
 from .head import check_head
 from .registry import resolve
 
-__all__ = ["LoadedModel", "load_model"]
+__all__ = ["LoadedModel", "load_model", "load_tokenizer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,26 @@ def load_model(name: str, *, device: str = "cpu") -> LoadedModel:
     path = resolve(name)
     try:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"model {name!r} at {str(path)!r} cannot be loaded: {' '.join(str(error).split())}") from error
+        raise _unusable(name, path, error) from error
     model.to(device).eval()
     check_head(model)
     context = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2048)
-    return LoadedModel(name=name, path=path, model=model, tokenizer=TransformersTokenizer(tokenizer), context=context)
+    return LoadedModel(name=name, path=path, model=model, tokenizer=load_tokenizer(name), context=context)
+
+
+def load_tokenizer(name: str) -> TransformersTokenizer:
+    """The tokenizer of a model alone.
+
+    Raises:
+        InputError: see ``load_model``.
+    """
+    path = resolve(name)
+    try:
+        return TransformersTokenizer(AutoTokenizer.from_pretrained(path, local_files_only=True))
+    except (OSError, ValueError, KeyError) as error:
+        raise _unusable(name, path, error) from error
+
+
+def _unusable(name: str, path: Path, error: Exception) -> InputError:
+    return InputError(f"model {name!r} at {str(path)!r} cannot be loaded: {' '.join(str(error).split())}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ import torch
 
 from art_core.errors import InputError
 
+from .config import Precision
+
 __all__ = ["PRECISIONS", "Probe", "choose_precision", "probe"]
 
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PRECISIONS: Mapping[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _WORTH_IT = 1.5  # bfloat16 costs exactness; it has to be clearly faster to be chosen
 
 
@@ -32,13 +35,13 @@ class Probe:
     bfloat16_gflops: float
 
     @property
-    def dtype(self) -> str:
+    def precision(self) -> Precision:
         """The precision worth using: ``float32`` or ``bfloat16``."""
         return "bfloat16" if self.bfloat16_gflops >= _WORTH_IT * self.float32_gflops else "float32"
 
     def to_dict(self) -> dict[str, Any]:
         """The figures and the choice."""
-        return {**asdict(self), "dtype": self.dtype}
+        return {**asdict(self), "precision": self.precision}
 
 
 @functools.cache
@@ -56,16 +59,16 @@ def probe(size: int = 768, seconds: float = 0.05) -> Probe:
     )
 
 
-def choose_precision(wish: str) -> str:
+def choose_precision(wish: str) -> Precision:
     """``auto`` (the probe decides), ``float32`` or ``bfloat16``, as one of the last two.
 
     Raises:
         InputError: any other word.
     """
-    name = probe().dtype if wish == "auto" else wish
-    if name not in PRECISIONS:
-        raise InputError(f"precision {wish!r} is not one of auto, {', '.join(PRECISIONS)}")
-    return name
+    for name in PRECISIONS:
+        if name == (probe().precision if wish == "auto" else wish):
+            return name
+    raise InputError(f"precision {wish!r} is not one of auto, {', '.join(PRECISIONS)}")
 
 
 def _usable_cores() -> int:

@@ -48,17 +48,22 @@ def left_over(pids, seconds=10):
     return [pid for pid in pids if running(pid)]
 
 
-def zombies():
-    """Process ids of our own children that ended and were never waited for."""
-    found = []
+def children(pid):
+    """The child processes of a process: process id -> state letter."""
+    found = {}
     for entry in Path("/proc").iterdir():
         try:
             state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
         except OSError:
             continue
-        if state == "Z" and int(parent) == os.getpid():
-            found.append(int(entry.name))
+        if int(parent) == pid:
+            found[int(entry.name)] = state
     return found
+
+
+def zombies():
+    """Our own children that ended and were never waited for."""
+    return [pid for pid, state in children(os.getpid()).items() if state == "Z"]
 
 
 def free_port():

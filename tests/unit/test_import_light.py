@@ -19,7 +19,7 @@ SNIPPETS = {
     "the registry": "import art_core.models.registry",
     "help": "from art_core.cli.main import main; main(['--help'])",
     "help of models": "from art_core.cli.main import main; main(['models', 'get', '--help'])",
-    "help of train mcp": "from art_core.cli.main import main; main(['train', 'mcp', '--help'])",
+    "help of train": "from art_core.cli.main import main; main(['train', 'python', '--help'])",
 }
 
 
@@ -29,6 +29,13 @@ def test_nothing_heavy_is_loaded_by(snippet: str) -> None:
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.splitlines()[-1].split()[1:])
     assert loaded & HEAVY == set()
+
+
+def test_the_help_of_training_on_a_server_loads_no_trainer() -> None:
+    snippet = "from art_core.cli.main import main; main(['train', 'mcp', '--help'])"
+    done = subprocess.run([sys.executable, "-c", snippet + PRINT], capture_output=True, text=True, timeout=60)
+    assert "art train mcp" in done.stdout, done.stderr
+    assert not {"torch", "transformers", "peft"} & set(done.stdout.splitlines()[-1].split())
 
 
 def test_importing_the_package_takes_a_fraction_of_a_second() -> None:

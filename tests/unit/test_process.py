@@ -8,7 +8,7 @@ import pytest
 
 from art_core.errors import InputError
 from art_core.process import TAIL_BYTES, Child, GuardedCommand
-from tests.servers.processes import left_over, read_pids, rich
+from tests.servers.processes import children, left_over, read_pids, rich
 
 PARENT = """
 import sys, time
@@ -70,10 +70,18 @@ def test_child_and_grandchild_end_when_the_parent_is_killed(tmp_path):
     assert left_over(pids) == []
 
 
-def test_the_child_ends_when_its_guard_is_killed(tmp_path):
-    with Child(rich("--deaf", "--pids", tmp_path / "pids")) as child:
-        pids = read_pids(tmp_path / "pids", 1)
+def test_child_and_grandchild_end_when_the_guard_is_killed(tmp_path):
+    with Child(rich("--deaf", "--child", "--pids", tmp_path / "pids"), grace=0.3) as child:
+        pids = read_pids(tmp_path / "pids", 2)
         os.kill(child._process.pid, signal.SIGKILL)
+        assert left_over(pids) == []
+
+
+def test_child_and_grandchild_end_when_the_inner_guard_is_killed(tmp_path):
+    with Child(rich("--deaf", "--child", "--pids", tmp_path / "pids"), grace=0.3) as child:
+        pids = read_pids(tmp_path / "pids", 2)
+        (inner,) = children(child._process.pid)
+        os.kill(inner, signal.SIGKILL)
         assert left_over(pids) == []
 
 

@@ -8,9 +8,9 @@ def figures(float32, bfloat16):
 
 
 def test_bfloat16_has_to_be_clearly_faster():
-    assert figures(75.0, 185.0).dtype == "bfloat16"
-    assert figures(75.0, 80.0).dtype == "float32"
-    assert figures(75.0, 8.0).dtype == "float32"
+    assert figures(75.0, 185.0).precision == "bfloat16"
+    assert figures(75.0, 80.0).precision == "float32"
+    assert figures(75.0, 8.0).precision == "float32"
 
 
 def test_the_probe_measures_both_precisions():

@@ -1,0 +1,157 @@
+"""``art eval``: measure a checkpoint of a run on scenarios of your choice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from art_core.errors import InputError
+from art_core.loop.backend import ADAPTER
+from art_core.loop.config import TrainConfig
+from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
+from art_core.loop.run import open_backend
+from art_core.loop.rundir import RunDir
+from art_core.loop.splits import Splits
+from art_core.loop.stopping import best_step
+from art_core.observe.metrics import read_metrics
+from art_core.observe.progress import Progress
+from art_core.rewards.protocol import RewardLike
+from art_core.rollout.protocol import Agent
+from art_core.scenario import Scenario, load_scenarios
+from art_core.training.manifest import latest
+from art_core.trajectory.graph import PolicyVersion
+
+from .train import remake
+
+__all__ = ["app"]
+
+_EXAMPLE = """
+```console
+$ art eval runs/support --checkpoint base --split more.jsonl
+```
+"""
+
+app = App(name="eval", help="Measure a checkpoint of a run.", help_epilogue=_EXAMPLE)
+
+
+@app.default
+def eval_run(
+    run: Path,
+    /,
+    *,
+    checkpoint: str = "best",
+    split: str = "test",
+    json_output: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Measure a checkpoint of a run, one rollout per scenario, sampled as the run's evaluations are.
+
+    Parameters
+    ----------
+    run
+        The run's directory.
+    checkpoint
+        `best` (by validation), `last`, the number of a step, or `base` for the untrained model.
+    split
+        `test`, `validation`, or a JSONL file of scenarios.
+    json_output
+        Print one JSON object.
+    """
+    directory = RunDir.open(run)
+    record = directory.read_record()
+    chosen = find_checkpoint(directory, checkpoint)
+    scenarios = _scenarios(directory, split)
+    agent, reward = remake(record, run)
+    config = TrainConfig.build(record.get("config") or {})
+    progress = Progress(as_json=json_output)
+    try:
+        result = asyncio.run(
+            _measure(str(record["base_model"]), config, chosen, split, scenarios, agent, reward, progress)
+        )
+    finally:
+        progress.close()
+    if json_output:
+        name = chosen.name if chosen else "base"
+        told: dict[str, Any] = {"run": str(run), "checkpoint": name, "split": split, **result.to_summary()}
+        print(json.dumps(told, ensure_ascii=False))
+
+
+def find_checkpoint(directory: RunDir, name: str) -> Path | None:
+    """The directory of ``best``, ``last`` or a step's number; None for ``base``.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name == "base":
+        return None
+    if name.isdecimal():
+        path: Path | None = directory.checkpoint(int(name))
+    elif name in ("best", "last"):
+        best = best_step(read_metrics(directory.metrics)) if name == "best" and directory.metrics.is_file() else None
+        path = directory.checkpoint(best) if best is not None else latest(directory.checkpoints).path
+    else:
+        raise InputError(f"checkpoint {name!r} is not best, last, base or the number of a step")
+    if path is None or not path.is_dir():
+        kept = ", ".join(str(int(found.name[5:])) for found in sorted(directory.checkpoints.glob("step-*[0-9]")))
+        raise InputError(
+            f"run {str(directory.path)!r} has no checkpoint {name!r}; those of these steps are kept: {kept or 'none'}"
+        )
+    return path
+
+
+def _scenarios(directory: RunDir, split: str) -> Sequence[Scenario]:
+    if split not in ("test", "validation"):
+        return load_scenarios(split)
+    found: Sequence[Scenario] = getattr(Splits.read(directory.scenarios), split)
+    if not found:
+        raise InputError(f"run {str(directory.path)!r} held out no {split} scenarios; give a JSONL file with --split")
+    return found
+
+
+async def _measure(
+    base_model: str,
+    config: TrainConfig,
+    checkpoint: Path | None,
+    split: str,
+    scenarios: Sequence[Scenario],
+    agent: Agent,
+    reward: RewardLike,
+    progress: Progress,
+) -> Evaluation:
+    backend = await asyncio.to_thread(open_backend, base_model, config)
+    try:
+        version, step = PolicyVersion(ADAPTER, 0), 0
+        if checkpoint is not None:
+            extra = await asyncio.to_thread(backend.load, checkpoint)
+            version, step = PolicyVersion(ADAPTER, int(extra["updates"])), int(extra["step"])
+            await backend.publish(version)
+        progress.evaluating(checkpoint.name if checkpoint else "base", len(scenarios))
+        began = time.monotonic()
+        rollouts = await evaluate(
+            agent,
+            scenarios,
+            backend.policy(evaluating=True, version=version),
+            reward=reward,
+            concurrency=config.rollout.concurrency,
+            limits=config.rollout.limits,
+            seed=config.seed,
+            step=step,
+            on_rollout=progress.rollout_done,
+        )
+    finally:
+        await backend.close()
+    result = Evaluation(
+        split=split,
+        label="step",
+        step=step,
+        version=str(version),
+        outcomes=outcomes_of(rollouts),
+        seconds=time.monotonic() - began,
+    )
+    progress.evaluated({"step": step, **result.row()})
+    return result

@@ -1,0 +1,108 @@
+"""The options every training verb shares, and what they come to; an option that is not given changes nothing.
+
+Verbs flatten them into their own: ``options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from art_core.loop.config import TrainConfig
+
+__all__ = ["TrainOptions"]
+
+_STOP = Group("When to stop", sort_key=1)
+_LEARN = Group("How to learn", sort_key=2)
+_RUN = Group("The run", sort_key=3)
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "steps": ("steps",),
+    "max_time": ("max_time",),
+    "target": ("target",),
+    "patience": ("patience",),
+    "seed": ("seed",),
+    "name": ("name",),
+    "out": ("out",),
+    "precision": ("precision",),
+    "group_size": ("rollout", "group_size"),
+    "scenarios_per_step": ("rollout", "scenarios_per_step"),
+    "concurrency": ("rollout", "concurrency"),
+    "temperature": ("rollout", "temperature"),
+    "max_tokens": ("rollout", "max_tokens"),
+    "learning_rate": ("training", "learning_rate"),
+    "rank": ("lora", "rank"),
+    "eval_every": ("evaluation", "every"),
+    "validation": ("evaluation", "validation"),
+    "test": ("evaluation", "test"),
+}
+"""Option → where it goes in ``TrainConfig``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainOptions:
+    """What can be said on the command line of every training verb."""
+
+    model: Annotated[str | None, Parameter(group=_RUN)] = None
+    """Base model: a name from `art models`, a directory or a model id. Default: smollm2-135m."""
+    steps: Annotated[int | None, Parameter(group=_STOP)] = None
+    """Training steps at most."""
+    max_time: Annotated[str | None, Parameter(group=_STOP)] = None
+    """Time it may take, last evaluation included: 90s, 10m, 1h30m."""
+    target: Annotated[float | None, Parameter(group=_STOP)] = None
+    """Stop at this validation success rate, such as 0.8."""
+    patience: Annotated[int | None, Parameter(group=_STOP)] = None
+    """Stop after so many validations without a new best."""
+    group_size: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Rollouts of each scenario that are compared with each other."""
+    scenarios_per_step: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Scenarios per training step."""
+    concurrency: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Rollouts that run at the same time."""
+    learning_rate: Annotated[float | None, Parameter(group=_LEARN)] = None
+    """Of the LoRA."""
+    rank: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Of the LoRA."""
+    temperature: Annotated[float | None, Parameter(group=_LEARN)] = None
+    """Of sampling while training."""
+    max_tokens: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Sampled tokens per turn."""
+    eval_every: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Steps between validations."""
+    validation: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Scenarios held out to choose the best adapter."""
+    test: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Scenarios held out for the figures before and after."""
+    seed: Annotated[int | None, Parameter(group=_RUN)] = None
+    """Of everything random."""
+    precision: Annotated[Literal["auto", "float32", "bfloat16"] | None, Parameter(group=_RUN)] = None
+    """Of the computations; auto measures which one this machine is faster at."""
+    name: Annotated[str | None, Parameter(group=_RUN)] = None
+    """Name of the run and its directory."""
+    out: Annotated[str | None, Parameter(group=_RUN)] = None
+    """Directory to put runs in. Default: runs."""
+    resume: Annotated[str | None, Parameter(group=_RUN)] = None
+    """Directory of a run to go on with; only when to stop may be changed."""
+    json_output: Annotated[bool, Parameter(name="--json", negative="", group=_RUN)] = False
+    """Print the summary as one JSON object; progress goes to standard error."""
+    quiet: Annotated[bool, Parameter(negative="", group=_RUN)] = False
+    """Show the result only."""
+
+    def config(self, base: TrainConfig | None = None) -> TrainConfig:
+        """``base`` (the defaults unless given) with every option that was given.
+
+        Raises:
+            InputError: a value is not valid; the message names it.
+        """
+        values: dict[str, Any] = (base or TrainConfig()).to_dict()
+        for option, path in _FIELDS.items():
+            value = getattr(self, option)
+            if value is not None:
+                table = values
+                for part in path[:-1]:
+                    table = table.setdefault(part, {})
+                table[path[-1]] = value
+        return TrainConfig.build(values)

@@ -1,0 +1,204 @@
+"""``art train``: from a TOML file, from Python functions, or on with a run; and what every training verb does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from pydantic import Field
+
+from art_core.config import Config, read_toml
+from art_core.errors import InputError
+from art_core.loop.config import TrainConfig
+from art_core.loop.run import atrain
+from art_core.loop.rundir import RunDir
+from art_core.observe.progress import Progress
+from art_core.observe.sinks import Sink
+from art_core.plugins import integrations
+from art_core.rewards.protocol import RewardLike
+from art_core.rollout.protocol import Agent
+from art_core.scenario import Scenarios
+
+from .options import TrainOptions
+from .references import make_agent, make_reward
+
+__all__ = ["DEFAULT_MODEL", "app", "run_training"]
+
+DEFAULT_MODEL = "smollm2-135m"
+
+_EXAMPLE = """
+```console
+$ art train support.toml --steps 30
+$ art train python my_agent:run --scenarios scenarios.jsonl --reward my_agent:score
+$ art train --resume runs/support
+```
+"""
+
+app = App(name="train", help="Train a small model to do an agent's job.", help_epilogue=_EXAMPLE)
+
+Options = Annotated[TrainOptions, Parameter(name="*")]
+
+
+class TrainFile(Config):
+    """What a TOML file for ``art train`` says. Paths are relative to it."""
+
+    model: str | None = None
+    """Base model."""
+    agent: dict[str, Any]
+    """``kind`` and its options; for kind ``python`` (the default) ``function = "module:name"``."""
+    scenarios: str | dict[str, Any]
+    """A JSONL file, or ``kind`` and options of an integration's source."""
+    validation: str | None = None
+    """A JSONL file; held out from the scenarios unless given."""
+    test: str | None = None
+    """A JSONL file; held out from the scenarios unless given."""
+    reward: dict[str, Any]
+    """``function = "module:name"``, and ``options`` to call it with where it makes the reward."""
+    sinks: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Sink kind → its options."""
+    train: TrainConfig = Field(default_factory=TrainConfig)
+    """See the configuration of a run."""
+
+
+@app.default
+def train_file(file: Path | None = None, /, *, options: Options = TrainOptions()) -> int:  # noqa: B008 - frozen
+    """Train as a TOML file says, or go on with a run. Options on the command line win over the file.
+
+    Parameters
+    ----------
+    file
+        A TOML file with `agent`, `scenarios`, `reward`, and optionally `model`, `validation`, `test`, `sinks`, `train`.
+    """
+    if file is None:
+        if options.resume is None:
+            raise InputError("say what to train: a TOML file, a verb (see art train --help), or --resume RUN")
+        record = RunDir.open(Path(options.resume)).read_record()
+        agent, reward = remake(record, options.resume)
+        return run_training(agent, None, reward, options=options)
+    settings = read_toml(file, TrainFile)
+    here = file.parent
+    return run_training(
+        make_agent(settings.agent),
+        _scenarios(settings.scenarios, here),
+        make_reward(settings.reward),
+        options=options,
+        model=settings.model,
+        base=settings.train,
+        validation=None if settings.validation is None else here / settings.validation,
+        test=None if settings.test is None else here / settings.test,
+        sinks=[integrations().sink(kind, values) for kind, values in settings.sinks.items()],
+        origin={"agent": settings.agent, "reward": settings.reward},
+    )
+
+
+@app.command(name="python")
+def train_python(
+    function: str,
+    /,
+    *,
+    scenarios: Path | None = None,
+    reward: str,
+    options: Options = TrainOptions(),  # noqa: B008
+) -> int:
+    """Train on an agent that is a Python function of (scenario, session).
+
+    ```console
+    $ art train python my_agent:run --scenarios scenarios.jsonl --reward my_agent:score
+    ```
+
+    Parameters
+    ----------
+    function
+        The agent, as `module:function`; modules in the current directory can be imported.
+    scenarios
+        A JSONL file: one object a line with `input`, and optionally `id`, `expected`, `metadata`.
+    reward
+        A function of (trajectory, scenario) that returns a number, as `module:function`.
+    """
+    origin = {"agent": {"kind": "python", "function": function}, "reward": {"function": reward}}
+    return run_training(
+        make_agent(origin["agent"]), scenarios, make_reward(origin["reward"]), options=options, origin=origin
+    )
+
+
+def run_training(
+    agent: Agent,
+    scenarios: Scenarios | None,
+    reward: RewardLike,
+    *,
+    options: TrainOptions,
+    model: str | None = None,
+    base: TrainConfig | None = None,
+    validation: Scenarios | None = None,
+    test: Scenarios | None = None,
+    sinks: Sequence[Sink] = (),
+    origin: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Train and show it: what every training verb ends with.
+
+    Args:
+        scenarios: not needed with ``options.resume``.
+        options: what the user asked for; wins over ``model`` and ``base``.
+        base: the verb's own defaults.
+        origin: see ``atrain``; needed for ``art train --resume`` and ``art eval`` to make agent and reward again.
+        progress: one the verb has already shown something on; made from ``options`` unless given.
+
+    Returns:
+        The exit code: 0, or 130 after an interrupt.
+    """
+    shown = progress or Progress(quiet=options.quiet, as_json=options.json_output)
+    try:
+        if options.resume is not None:
+            record = RunDir.open(Path(options.resume)).read_record()
+            config = options.config(TrainConfig.build(record.get("config") or {}))
+            chosen = options.model
+        else:
+            config, chosen = options.config(base), options.model or model or DEFAULT_MODEL
+        result = asyncio.run(
+            atrain(
+                agent,
+                scenarios,
+                reward,
+                base_model=chosen,
+                config=config,
+                validation=validation,
+                test=test,
+                sinks=sinks,
+                resume=options.resume,
+                origin=origin,
+                progress=shown,
+            )
+        )
+        shown.note(f"ended: {result.summary['stop_text']}")
+        shown.note(f"LoRA: {result.adapter or 'none, no step was completed'}")
+        report = result.run_dir / "report.html"
+        shown.finished(result.summary, run_dir=result.run_dir, report=report if report.is_file() else None)
+    finally:
+        shown.close()
+    return 130 if result.stop_reason == "interrupted" else 0
+
+
+def remake(record: Mapping[str, Any], run: str | Path) -> tuple[Agent, RewardLike]:
+    """The agent and the reward of a run, from its run.toml.
+
+    Raises:
+        InputError: it was started from Python code, which alone knows how to make them.
+    """
+    for part in ("agent", "reward"):
+        if not isinstance(record.get(part), Mapping):
+            raise InputError(
+                f"run {str(run)!r} does not say how to make its {part} again; it was started from Python: "
+                "go on there with art.train(..., resume=...)"
+            )
+    return make_agent(record["agent"]), make_reward(record["reward"])
+
+
+def _scenarios(given: str | dict[str, Any], here: Path) -> Scenarios:
+    if isinstance(given, str):
+        return here / given
+    options = {key: value for key, value in given.items() if key != "kind"}
+    return integrations().scenarios(str(given.get("kind")), options)

@@ -1,0 +1,79 @@
+"""Backend: the one thing the training loop needs of models, engines and trainers, wherever they run.
+
+The loop never sees a tensor. It asks for a policy to play with, hands over rows to train on, has the result published
+to whoever samples, and has it saved. Versions are the loop's: the backend confirms them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from art_core.inference.protocol import Policy
+from art_core.training.config import StepReport
+from art_core.trajectory.graph import PolicyVersion
+from art_core.trajectory.samples import TrainingSample
+
+__all__ = ["ADAPTER", "Backend"]
+
+ADAPTER = "default"
+"""The name of the one adapter a run trains."""
+
+
+class Backend(Protocol):
+    """Samples, trains and keeps one adapter.
+
+    A new backend holds a fresh adapter that changes nothing and serves it as version ``default@0``.
+    """
+
+    def policy(self, *, evaluating: bool, version: PolicyVersion) -> Policy:
+        """A policy that answers with exactly ``version``, at the temperature configured for training or evaluating.
+
+        Raises:
+            ProviderError: ``version`` is not the one being served.
+        """
+        ...
+
+    def train(
+        self,
+        samples: Sequence[TrainingSample],
+        advantages: Sequence[float],
+        on_progress: Callable[[float], None] | None = None,
+    ) -> StepReport:
+        """One training step on rows and their advantages, parallel to each other. Called in a worker thread.
+
+        ``on_progress`` is told the fraction done.
+
+        Raises:
+            NonFiniteError: nothing was updated.
+        """
+        ...
+
+    async def publish(self, version: PolicyVersion) -> None:
+        """Serve the current adapter as ``version``; returns once it is in effect, its effect checked."""
+        ...
+
+    def save(self, directory: Path, extra: Mapping[str, Any]) -> None:
+        """Write a whole checkpoint with ``extra`` (JSON data) in it, in one move. Called in a worker thread."""
+        ...
+
+    def load(self, directory: Path) -> Mapping[str, Any]:
+        """Restore a checkpoint and give back its ``extra``; ``publish`` follows. Called in a worker thread.
+
+        Raises:
+            InputError: the directory is not a whole checkpoint of this base model.
+        """
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, special tokens included; for showing rollouts in the report."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What is being used, as plain data: ``base_model``, ``device``, ``precision``, ``probe``."""
+        ...
+
+    async def close(self) -> None:
+        """Free everything."""
+        ...

@@ -1,0 +1,106 @@
+"""From scored groups to the rows of one training step, with the fate of every rollout entered in the ledger.
+
+One place decides each rollout's fate, in this order: failed, unscored, no spread, not trainable, over-long, trained.
+Rows of groups without spread are never handed to the trainer. Several rows of one rollout share its advantage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from art_core.errors import NotTrainable, RewardError
+from art_core.observe.ledger import Fate, Ledger
+from art_core.training.advantages import Scale, group_advantages, has_spread
+from art_core.trajectory.samples import TrainingSample
+from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
+
+__all__ = ["Batch", "make_batch"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """What one step trains on, and the account of what it sampled."""
+
+    samples: list[TrainingSample] = field(default_factory=list)
+    advantages: list[float] = field(default_factory=list)
+    """One per sample."""
+    ledger: Ledger = field(default_factory=Ledger)
+    fates: dict[str, Fate] = field(default_factory=dict)
+    """Rollout id → fate."""
+    rewards: list[float] = field(default_factory=list)
+    """The scores that are there."""
+    successes: list[bool] = field(default_factory=list)
+
+    def figures(self) -> dict[str, Any]:
+        """``reward_mean``, ``reward_std`` (population) and ``success`` of the scored rollouts; None where unknown."""
+        n = len(self.rewards)
+        mean = math.fsum(self.rewards) / n if n else None
+        spread = None if mean is None else math.sqrt(math.fsum((r - mean) ** 2 for r in self.rewards) / n)
+        success = sum(self.successes) / len(self.successes) if self.successes else None
+        return {"reward_mean": mean, "reward_std": spread, "success": success}
+
+
+def make_batch(groups: Sequence[TrajectoryGroup], *, scale: Scale = "std", max_row_tokens: int | None = None) -> Batch:
+    """The rows to train on.
+
+    Args:
+        groups: scored siblings; a missing reward is None.
+        scale: see ``training.advantages.group_advantages``.
+        max_row_tokens: a rollout with a longer row is left out as over-long; None for no bound.
+
+    Raises:
+        RewardError: not one rollout has a score; names the first reason.
+    """
+    batch = Batch()
+    for group in groups:
+        rewards = [None if trajectory.failed else trajectory.reward for trajectory in group]
+        spread = has_spread(rewards)
+        for trajectory, advantage in zip(group, group_advantages(rewards, scale=scale), strict=True):
+            rows: list[TrainingSample] = []
+            if advantage is None:
+                fate: Fate = "failed" if trajectory.failed else "unscored"
+            elif not spread:
+                fate = "no_spread"
+            else:
+                fate, rows = _rows(trajectory, max_row_tokens)
+            _enter(batch, trajectory, fate, rows)
+            batch.advantages.extend([advantage or 0.0] * len(rows))
+    if not batch.rewards:
+        raise RewardError(_complaint(groups))
+    batch.ledger.check()
+    return batch
+
+
+def _rows(trajectory: Trajectory, max_row_tokens: int | None) -> tuple[Fate, list[TrainingSample]]:
+    try:
+        rows = trajectory.samples()
+    except NotTrainable:
+        return "not_trainable", []
+    if max_row_tokens is not None and any(len(row.token_ids) > max_row_tokens for row in rows):
+        return "over_long", []
+    return "trained", rows
+
+
+def _enter(batch: Batch, trajectory: Trajectory, fate: Fate, rows: list[TrainingSample]) -> None:
+    batch.ledger.add_rollout(
+        fate,
+        sampled_tokens=trajectory.sampled_tokens,
+        trained_tokens=sum(row.trained_tokens for row in rows) if fate == "trained" else None,
+        truncated=trajectory.truncated,
+    )
+    batch.fates[trajectory.rollout_id] = fate
+    batch.samples.extend(rows)
+    if trajectory.reward is not None and not trajectory.failed:
+        batch.rewards.append(trajectory.reward)
+        if trajectory.success is not None:
+            batch.successes.append(trajectory.success)
+
+
+def _complaint(groups: Sequence[TrajectoryGroup]) -> str:
+    rollouts = [trajectory for group in groups for trajectory in group]
+    first = next((t for t in rollouts if t.error or t.reward_reason), None)
+    reason = (first.error or first.reward_reason) if first else "the reward gave none"
+    return f"none of the {len(rollouts)} rollouts of this step has a score; the first reason: {reason}"

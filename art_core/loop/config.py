@@ -1,0 +1,158 @@
+"""TrainConfig: everything that decides how a run goes, as one strict record with a nested record per room.
+
+Importing it loads no torch. What may change when a run is resumed is listed in ``LIMITS``; everything else decides
+numbers and stays as the run began.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from art_core.config import Config
+from art_core.errors import InputError
+from art_core.models.config import LoraConfig
+from art_core.rollout.limits import Limits
+from art_core.training.advantages import Scale
+from art_core.training.config import TrainingConfig
+
+__all__ = [
+    "LIMITS",
+    "Duration",
+    "EvaluationConfig",
+    "LoraConfig",
+    "RolloutConfig",
+    "TrainConfig",
+    "parse_duration",
+]
+
+LIMITS = frozenset({"steps", "max_time", "target", "patience", "flat_steps", "keep_checkpoints"})
+"""Fields of ``TrainConfig`` that only say when to stop or what to keep: a resumed run may change them."""
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_duration(value: Any) -> float:
+    """Seconds from a number, or from text such as ``90s``, ``10m``, ``1h`` or ``1h30m``.
+
+    >>> parse_duration("1h30m")
+    5400.0
+
+    Raises:
+        InputError: it is neither, or not above 0.
+    """
+    if isinstance(value, str):
+        text = value.replace(" ", "").lower()
+        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+        whole = "".join(number + unit for number, unit in parts) == text and bool(parts)
+        if not whole or (len(parts) > 1 and any(not unit for _, unit in parts)):
+            raise InputError(f"duration {value!r} is not understood; write it as 90s, 10m, 1h or 1h30m")
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    else:
+        raise InputError(f"duration {value!r} is not understood; write it as 90s, 10m, 1h or 1h30m")
+    if not 0 < seconds < float("inf"):
+        raise InputError(f"duration {value!r} must be above 0")
+    return seconds
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+"""Seconds; also written ``"10m"``."""
+
+
+class RolloutConfig(Config):
+    """How experience is gathered."""
+
+    group_size: int = Field(default=8, ge=2)
+    """Siblings per scenario: what is compared with each other."""
+    scenarios_per_step: int = Field(default=4, ge=1)
+    """Groups per training step."""
+    concurrency: int = Field(default=32, ge=1)
+    """Rollouts that run at the same time."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Of sampling while training; logprobs are taken at it."""
+    max_tokens: int = Field(default=256, ge=1)
+    """Sampled tokens per turn."""
+    limits: Limits = Field(default_factory=Limits)
+    """What one rollout may use up."""
+
+
+class EvaluationConfig(Config):
+    """How progress is measured."""
+
+    validation: int = Field(default=24, ge=0)
+    """Scenarios held out to watch progress and to choose the best adapter; at most a fifth of all, 0 for none."""
+    test: int = Field(default=60, ge=0)
+    """Scenarios held out for the figures before and after; at most a third of all, 0 for none."""
+    every: int = Field(default=5, ge=1)
+    """Steps between validations."""
+    temperature: float = Field(default=0.0, ge=0)
+    """Of sampling while evaluating; 0 is greedy."""
+
+
+class TrainConfig(Config):
+    """A whole run.
+
+    >>> TrainConfig(steps=3, max_time="10m").max_time
+    600.0
+    """
+
+    steps: int = Field(default=20, ge=1)
+    """Training steps at most, over all resumes."""
+    max_time: Duration | None = None
+    """Seconds this call may take, the last evaluation included."""
+    target: float | None = None
+    """Stop when the validation success rate (the mean reward, where the reward tells no success) reaches this."""
+    patience: int | None = Field(default=None, ge=1)
+    """Stop after so many validations in a row without a new best one."""
+    flat_steps: int = Field(default=8, ge=1)
+    """Stop after so many steps in a row in which all siblings scored the same, so that nothing could be trained."""
+    keep_checkpoints: int = Field(default=3, ge=1)
+    """Newest checkpoints to keep; the best one is kept besides."""
+    seed: int = 0
+    """Of everything random."""
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Of the run's directory; made from the date if not given."""
+    out: str = "runs"
+    """The directory that runs are put in."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the base weights; ``auto`` measures which one this machine is faster at."""
+    advantage_scale: Scale = "std"
+    """``std`` divides a group's advantages by the spread of its rewards; ``none`` leaves them as they are."""
+    max_row_tokens: int | None = Field(default=None, ge=2)
+    """A rollout with a longer row is not trained and counted as over-long; bounds the trainer's memory."""
+    rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    lora: LoraConfig = Field(default_factory=LoraConfig)
+    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
+
+    @model_validator(mode="after")
+    def _stopping_needs_validation(self) -> TrainConfig:
+        for name in ("target", "patience"):
+            if getattr(self, name) is not None and self.evaluation.validation == 0:
+                raise InputError(f"{name} needs validation scenarios; set evaluation.validation above 0")
+        return self
+
+    def resumed(self, other: TrainConfig) -> TrainConfig:
+        """This configuration with the limits of ``other``, for going on with a run that began with this one.
+
+        Raises:
+            InputError: ``other`` differs in something that decides numbers; the message names it.
+        """
+        for name in type(self).model_fields:
+            mine, new = getattr(self, name), getattr(other, name)
+            if name not in LIMITS | {"name", "out"} and mine != new:
+                raise InputError(f"a resumed run keeps its settings: {_first_difference(name, mine, new)}")
+        return self.model_copy(update={name: getattr(other, name) for name in LIMITS})
+
+
+def _first_difference(name: str, mine: Any, new: Any) -> str:
+    if isinstance(mine, Config):
+        for field in type(mine).model_fields:
+            one, two = getattr(mine, field), getattr(new, field)
+            if one != two:
+                return _first_difference(f"{name}.{field}", one, two)
+    return f"{name} is {mine!r} in the run and {new!r} now"

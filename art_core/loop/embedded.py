@@ -1,0 +1,144 @@
+"""The embedded backend: base model, sampler and trainer in this process, on a CPU or one GPU.
+
+One set of base weights serves both sides: the engine samples from a copy that shares them and has the adapter folded
+in, the trainer adds the adapter to the originals. A published version is written to disk and read back by the engine,
+so what is served is what a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from art_core import workers
+from art_core.errors import InputError, MissingExtra, ProviderError
+from art_core.inference.local_policy import LocalPolicy
+from art_core.inference.protocol import SamplingParams
+from art_core.rendering.renderer import Renderer
+from art_core.trajectory.graph import PolicyVersion
+from art_core.trajectory.samples import TrainingSample
+
+try:
+    from art_core.inference.transformers_engine import TransformersEngine
+    from art_core.models.load import load_model
+    from art_core.models.lora import attach
+    from art_core.models.probe import choose_precision, probe
+    from art_core.training import checkpoint
+    from art_core.training.trainer import GrpoTrainer, StepReport
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.startswith("art_core"):
+        raise
+    raise MissingExtra(error.name, "train") from error
+
+from .backend import ADAPTER
+from .config import TrainConfig
+
+__all__ = ["EmbeddedBackend"]
+
+
+class EmbeddedBackend:
+    """See ``loop.backend.Backend``. Loading the model takes seconds and happens here, at construction.
+
+    Raises:
+        InputError: an unknown model, or lora targets it has not.
+    """
+
+    def __init__(self, base_model: str, config: TrainConfig) -> None:
+        measured = probe()
+        self._precision = choose_precision(config.precision)
+        self._loaded = load_model(base_model, device=measured.device)
+        self._renderer = Renderer(self._loaded.tokenizer)
+        self._version = PolicyVersion(ADAPTER, 0)
+        self._engine = TransformersEngine(
+            self._loaded.model,
+            precision=self._precision,
+            max_rows=max(64, config.rollout.concurrency),
+            version=self._version,
+        )
+        self._model = attach(self._loaded.model, config.lora, seed=config.seed)
+        self._trainer = GrpoTrainer(self._model, config.training, precision=self._precision)
+        self._config = config
+
+    @property
+    def renderer(self) -> Renderer:
+        """How chats become ids for this model."""
+        return self._renderer
+
+    def policy(self, *, evaluating: bool, version: PolicyVersion) -> LocalPolicy:
+        """A policy that answers with exactly ``version``.
+
+        Raises:
+            ProviderError: another version is being served.
+        """
+        if version != self._version:
+            raise ProviderError(f"policy version {version} was asked for, but {self._version} is being served")
+        temperature = self._config.evaluation.temperature if evaluating else self._config.rollout.temperature
+        return LocalPolicy(
+            self._engine,
+            self._renderer,
+            sampling=SamplingParams(temperature=temperature, max_tokens=self._config.rollout.max_tokens),
+            version=version,
+            max_context=self._loaded.context,
+        )
+
+    def train(
+        self,
+        samples: Sequence[TrainingSample],
+        advantages: Sequence[float],
+        on_progress: Callable[[float], None] | None = None,
+    ) -> StepReport:
+        """One training step; see ``GrpoTrainer.step``."""
+        return self._trainer.step(samples, advantages, on_progress=on_progress)
+
+    async def publish(self, version: PolicyVersion) -> None:
+        """Serve the present adapter as ``version``.
+
+        Raises:
+            ProviderError: the engine does not compute with the adapter it was given.
+        """
+        with tempfile.TemporaryDirectory(prefix="art-adapter-") as place:
+            directory = Path(place) / "adapter"
+            await workers.call(self._write_adapter, directory, name="write adapter")
+            await self._engine.load(version, directory)
+        self._version = version
+
+    def save(self, directory: Path, extra: Mapping[str, Any]) -> None:
+        """Write a checkpoint with the chat template the model was trained with."""
+        saved = {"base_model": self._loaded.name, **extra}
+        checkpoint.save(directory, self._trainer, chat_template=self._renderer.chat_template, extra=saved)
+
+    def load(self, directory: Path) -> Mapping[str, Any]:
+        """Restore adapter, optimizer and counters.
+
+        Raises:
+            InputError: not a whole checkpoint, or one of another base model.
+        """
+        extra = checkpoint.load(directory, self._trainer)
+        if extra.get("base_model") != self._loaded.name:
+            raise InputError(
+                f"{str(directory)!r} is a checkpoint of {extra.get('base_model')!r}, not of {self._loaded.name!r}"
+            )
+        return extra
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, special tokens included."""
+        return self._renderer.text(ids)
+
+    def describe(self) -> dict[str, Any]:
+        """Base model, device, precision and what the probe measured."""
+        return {
+            "base_model": self._loaded.name,
+            "device": str(self._loaded.model.device),
+            "precision": self._precision,
+            "probe": probe().to_dict(),
+            "chat_template": "the model's own" if self._renderer.native_tools else "with the fallback tool section",
+        }
+
+    async def close(self) -> None:
+        """Stop the engine."""
+        await self._engine.close()
+
+    def _write_adapter(self, directory: Path) -> None:
+        checkpoint.save_adapter(directory, self._model, chat_template=self._renderer.chat_template)

@@ -1,0 +1,276 @@
+"""``train``: from an agent, scenarios and a reward to a LoRA and the figures before and after.
+
+Everything cheap is checked first, so that bad input costs seconds: scenarios, configuration, the run directory, and the
+agent and the reward once with a scripted model. Only then is a model loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import re
+import shutil
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from art_core.errors import ArtError, InputError, TrainerError, describe
+from art_core.observe.metrics import MetricsLog, read_metrics
+from art_core.observe.progress import Progress
+from art_core.observe.report import write_report
+from art_core.observe.sinks import Sink, SinkSet
+from art_core.rewards.protocol import RewardLike
+from art_core.rollout.protocol import Agent
+from art_core.scenario import Scenarios, load_scenarios
+from art_core.training.manifest import latest
+
+from .backend import Backend
+from .config import TrainConfig
+from .environment import fingerprint
+from .interrupt import Interrupt
+from .preflight import preflight
+from .result import RunResult
+from .rundir import RunDir
+from .splits import Schedule, Splits, make_splits
+from .stopping import Clock, Stop
+from .summary import conclude
+from .training_run import TrainingRun
+
+__all__ = ["RunResult", "atrain", "open_backend", "train"]
+
+
+async def atrain(
+    agent: Agent,
+    scenarios: Scenarios | None = None,
+    reward: RewardLike | None = None,
+    *,
+    base_model: str | None = None,
+    config: TrainConfig | None = None,
+    backend: Backend | None = None,
+    validation: Scenarios | None = None,
+    test: Scenarios | None = None,
+    sinks: Sequence[Sink] = (),
+    resume: str | Path | None = None,
+    origin: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Train ``base_model`` to be a better model for ``agent``.
+
+    Ctrl-C finishes the step, writes a checkpoint and returns; a second one aborts at once.
+
+    Args:
+        agent: any callable of (scenario, session), or an adapter of one of the integrations.
+        scenarios: what to train on, and to hold out ``validation`` and ``test`` from where those are not given.
+        reward: a function of (trajectory, scenario), or a group reward such as a judge.
+        base_model: a short name (``art models``), a directory or a model id.
+        config: see ``TrainConfig``; for a resumed run only its limits may differ.
+        backend: what samples and trains; by default everything in this process. One passed in is left open.
+        resume: the directory of a run to go on with from its newest whole checkpoint. The scenarios are those of the run.
+        origin: how to make agent and reward again, stored in run.toml: ``{"agent": {"kind": ...}, "reward": {...}}``.
+        progress: shows what happens; None shows it on standard output.
+
+    Raises:
+        InputError: something given cannot be used.
+        ArtError: the run failed; what was done so far is in its directory, and it can be resumed.
+    """
+    shown = progress or Progress()
+    if reward is None:
+        raise InputError("a reward is needed: a function of (trajectory, scenario), or a group reward such as a judge")
+    if resume is not None:
+        directory = RunDir.open(Path(resume))
+        record = directory.read_record()
+        settings = _resumed_config(record, config)
+        splits = _resumed_splits(directory, scenarios)
+        model = _resumed_model(record, base_model)
+    else:
+        settings = config or TrainConfig()
+        model = _model(base_model, backend)
+        splits = _splits(scenarios, validation, test, settings)
+    Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
+    await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
+    if resume is None:
+        directory = _new_directory(settings, model)
+        record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
+        splits.write(directory.scenarios)
+        directory.write_record(record)
+    with directory.lock():
+        began = time.monotonic()
+        async with _backend(backend, model, settings, directory) as opened:
+            run_sinks = SinkSet(sinks, on_problem=shown.warn)
+            interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
+            with MetricsLog(directory.metrics) as log, interrupt:
+                run = TrainingRun(
+                    agent=agent,
+                    reward=reward,
+                    backend=opened,
+                    config=settings,
+                    splits=splits,
+                    directory=directory,
+                    log=log,
+                    progress=shown,
+                    sinks=run_sinks,
+                    interrupt=interrupt,
+                    clock=Clock(limit=settings.max_time),
+                    began=began,
+                )
+                return await _go(run, record)
+
+
+def train(
+    agent: Agent, scenarios: Scenarios | None = None, reward: RewardLike | None = None, **options: Any
+) -> RunResult:
+    """``atrain`` for code without an event loop; see there for the options.
+
+    Raises:
+        InputError: an event loop is running in this thread, as in a notebook.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(atrain(agent, scenarios, reward, **options))
+    raise InputError("an event loop is running here, as in a notebook; write: result = await art.atrain(...)")
+
+
+def open_backend(base_model: str, config: TrainConfig) -> Backend:
+    """The backend for this machine: everything in this process. Loads the model.
+
+    Raises:
+        InputError: the model is unknown, not fetched, or a package is missing.
+    """
+    from .embedded import EmbeddedBackend
+
+    return EmbeddedBackend(base_model, config)
+
+
+async def _go(run: TrainingRun, record: Mapping[str, Any]) -> RunResult:
+    """Restore, train, and leave a summary and a report whatever happens."""
+    loading = await _restore(run)
+    title = f"Training {record['base_model']}"
+    facts = {
+        "model": ", ".join(f"{key} {value}" for key, value in run.backend.describe().items() if isinstance(value, str)),
+        "scenarios": ", ".join(f"{len(getattr(run.splits, name))} {name}" for name in ("train", "validation", "test")),
+        "run": run.directory.path,
+    }
+    run.progress.run_started(title=title, facts=facts, steps=run.config.steps, max_seconds=run.config.max_time)
+    run.sinks.on_run_start({"name": run.directory.path.name, **record})
+    run.write("event", event="resumed" if run.step else "started", seconds_load=round(loading, 3))
+    error: Exception | None = None
+    try:
+        stop = await run.go()
+    except Exception as escaped:  # noqa: BLE001 - whatever ends a run is recorded in it, then raised again
+        error = escaped
+        stop = Stop(reason="error", text=describe(escaped))
+    run.write("event", event="stopped", reason=stop.reason, text=stop.text)
+    if stop.reason == "interrupted" or error is not None:
+        run.progress.note(f"to go on: art train --resume {run.directory.path}")
+    result = conclude(run, record, stop)
+    run.sinks.on_run_end(result.summary)
+    for name, lost in (await asyncio.to_thread(run.sinks.close)).items():
+        run.progress.warn(f"sink {name} lost {lost} events")
+    _report(run)
+    run.progress.close()
+    if error is None:
+        return result
+    if isinstance(error, ArtError):
+        raise error
+    raise TrainerError(f"the run failed after step {run.step}: {describe(error)}") from error
+
+
+async def _restore(run: TrainingRun) -> float:
+    """Go to the newest whole checkpoint, if there is one; returns the seconds since the run began: loading."""
+    found = latest(run.directory.checkpoints)
+    for path, reason in found.skipped:
+        run.progress.warn(f"checkpoint {path.name} is left out: {reason}")
+    step = found.step or 0
+    run.log.rewind(step)
+    run.directory.rewind(step)
+    run.rows = read_metrics(run.directory.metrics)
+    if found.path is not None:
+        run.restore(await asyncio.to_thread(run.backend.load, found.path))
+        await run.backend.publish(run.version)
+    return time.monotonic() - run.began
+
+
+def _report(run: TrainingRun) -> None:
+    try:
+        write_report(run.directory.path, run.backend.decode)
+    except Exception as error:  # noqa: BLE001 - the run is done and stored; its page can be made again
+        run.progress.warn(f"report.html was not written: {describe(error)}; try: art report {run.directory.path}")
+
+
+@contextlib.asynccontextmanager
+async def _backend(given: Backend | None, model: str, config: TrainConfig, directory: RunDir) -> AsyncIterator[Backend]:
+    """The backend to use. If ours cannot be opened, a run directory without any result is removed again."""
+    if given is not None:
+        yield given
+        return
+    try:
+        backend = await asyncio.to_thread(open_backend, model, config)
+    except BaseException:
+        if not directory.metrics.exists():
+            shutil.rmtree(directory.path)
+        raise
+    try:
+        yield backend
+    finally:
+        await backend.close()
+
+
+def _splits(
+    scenarios: Scenarios | None, validation: Scenarios | None, test: Scenarios | None, config: TrainConfig
+) -> Splits:
+    if scenarios is None:
+        raise InputError("scenarios are needed: a JSONL file, a list, or a function that returns them")
+    return make_splits(
+        load_scenarios(scenarios),
+        validation=config.evaluation.validation if validation is None else load_scenarios(validation),
+        test=config.evaluation.test if test is None else load_scenarios(test),
+        seed=config.seed,
+    )
+
+
+def _model(base_model: str | None, backend: Backend | None) -> str:
+    if base_model is None and backend is not None:
+        return str(backend.describe()["base_model"])
+    if not base_model:
+        raise InputError("base_model is needed, for example 'smollm2-135m'; see: art models")
+    return base_model
+
+
+def _resumed_config(record: Mapping[str, Any], config: TrainConfig | None) -> TrainConfig:
+    stored = TrainConfig.build(record.get("config") or {})
+    return stored if config is None else stored.resumed(config)
+
+
+def _resumed_splits(directory: RunDir, scenarios: Scenarios | None) -> Splits:
+    splits = Splits.read(directory.scenarios)
+    if scenarios is not None:
+        known = {scenario.id: scenario for part in (splits.train, splits.validation, splits.test) for scenario in part}
+        for scenario in load_scenarios(scenarios):
+            if known.get(scenario.id) != scenario:
+                raise InputError(
+                    f"scenario {scenario.id!r} is not among those run {str(directory.path)!r} began with; "
+                    "a resumed run keeps its scenarios"
+                )
+    return splits
+
+
+def _resumed_model(record: Mapping[str, Any], base_model: str | None) -> str:
+    stored = str(record.get("base_model"))
+    if base_model is not None and base_model != stored:
+        raise InputError(f"the run trains {stored!r}; it cannot go on with {base_model!r}")
+    return stored
+
+
+def _new_directory(config: TrainConfig, model: str) -> RunDir:
+    if config.name is not None:
+        return RunDir.create(Path(config.out) / config.name)
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
+    stem = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{short}"
+    for number in range(1, 100):
+        path = Path(config.out) / (stem if number == 1 else f"{stem}-{number}")
+        if not path.exists():
+            return RunDir.create(path)
+    raise InputError(f"{config.out!r} holds {stem!r} a hundred times; give the run a name")

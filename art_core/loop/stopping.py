@@ -1,0 +1,118 @@
+"""When a run stops, and which checkpoint is its best: pure functions of the rows it has written.
+
+Nothing here is remembered between calls, so a resumed run decides exactly as an uninterrupted one. Only the clock of
+``max_time`` starts anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .config import TrainConfig
+
+__all__ = ["Clock", "Stop", "StopReason", "best_step", "why_stop"]
+
+StopReason = Literal["steps", "max_time", "target", "patience", "no_spread", "interrupted", "error"]
+
+Rows = Sequence[Mapping[str, Any]]
+_MARGIN = 1.15  # steps and evaluations vary; the last evaluation should still fit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Why a run ended, as a word and as a sentence."""
+
+    reason: StopReason
+    text: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Clock:
+    """What is known of the time this call has and needs."""
+
+    limit: float | None
+    """Seconds the call may take."""
+    spent: float = 0.0
+    step: float = 0.0
+    """Seconds of the slowest of the last steps."""
+    closing: float = 0.0
+    """Seconds the evaluations at the end will take, as far as was measured."""
+
+    @property
+    def up(self) -> bool:
+        """Whether one more step would not leave enough time for the evaluations at the end."""
+        return self.limit is not None and self.spent + (self.step + self.closing) * _MARGIN > self.limit
+
+
+def why_stop(rows: Rows, config: TrainConfig, clock: Clock) -> Stop | None:
+    """Why there should be no further step; None to go on.
+
+    Args:
+        rows: those of metrics.jsonl so far.
+        clock: of this call; at least one step is made whatever it says.
+    """
+    train = [row for row in rows if row["kind"] == "train"]
+    if stop := _converged(_validations(rows), config):
+        return stop
+    if len(train) >= config.steps:
+        return Stop(reason="steps", text=f"all {config.steps} steps are done")
+    flat = _flat_streak(train)
+    if flat >= config.flat_steps:
+        text = (
+            f"in {flat} steps in a row all siblings scored the same, so there was nothing to learn from; the task may be "
+            "too hard or too easy for this model, or the reward too coarse"
+        )
+        return Stop(reason="no_spread", text=text)
+    if clock.step > 0 and clock.up:
+        return Stop(reason="max_time", text=f"the {clock.limit:g} s it may take are used up")
+    return None
+
+
+def best_step(rows: Rows) -> int | None:
+    """The step with the best validation (success first, then mean reward; the later of equals); None without any."""
+    found = [row for row in _validations(rows) if row["label"] == "step" and row["n"]]
+    return max(found, key=lambda row: (_score(row), row["step"]))["step"] if found else None
+
+
+def _converged(validations: Rows, config: TrainConfig) -> Stop | None:
+    if not validations:
+        return None
+    last = validations[-1]
+    figure = last.get("success") if last.get("success") is not None else last.get("reward")
+    if config.target is not None and figure is not None and figure >= config.target and last["label"] == "step":
+        return Stop(reason="target", text=f"validation reached {figure:.3g}, the target is {config.target:g}")
+    since = _since_best(validations)
+    if config.patience is not None and since >= config.patience:
+        return Stop(reason="patience", text=f"{since} validations in a row brought no new best")
+    return None
+
+
+def _since_best(validations: Rows) -> int:
+    best, since = (-math.inf, -math.inf), 0
+    for row in validations:
+        if _score(row) > best:
+            best, since = _score(row), 0
+        elif row["label"] == "step":
+            since += 1
+    return since
+
+
+def _flat_streak(train: Rows) -> int:
+    streak = 0
+    for row in reversed(train):
+        if row["updated"]:
+            break
+        streak += 1
+    return streak
+
+
+def _validations(rows: Rows) -> Rows:
+    return [row for row in rows if row["kind"] == "eval" and row["split"] == "validation"]
+
+
+def _score(row: Mapping[str, Any]) -> tuple[float, float]:
+    success, reward = row.get("success"), row.get("reward")
+    return (-math.inf if success is None else success, -math.inf if reward is None else reward)

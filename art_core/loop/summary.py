@@ -1,0 +1,81 @@
+"""summary.json: what a run came to, made from its rows and files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from art_core.observe.ledger import Ledger
+
+from .evaluate import gain
+from .result import RunResult
+from .stopping import Stop, best_step
+from .training_run import TrainingRun
+
+__all__ = ["conclude"]
+
+SCHEMA = 1
+_STAGES = ("rollout", "train", "reload", "checkpoint")
+
+
+def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResult:
+    """Write summary.json and give the result."""
+    before, after = run.evaluated("before", "test"), run.evaluated("after", "test")
+    difference = gain(before, after) if before and after else None
+    best = best_step(run.rows)
+    chosen = run.step if best is None else best
+    checkpoint = run.directory.checkpoint(chosen) if chosen else None
+    train = [row for row in run.rows if row["kind"] == "train"]
+    summary = {
+        "schema": SCHEMA,
+        "name": run.directory.path.name,
+        "base_model": record["base_model"],
+        "steps": run.step,
+        "updates": sum(row["updated"] for row in train),
+        "stop_reason": stop.reason,
+        "stop_text": stop.text,
+        "seed": run.config.seed,
+        "before": before.to_summary() if before else None,
+        "after": after.to_summary() if after else None,
+        "gain": difference.to_summary() if difference else None,
+        "best_step": chosen or None,
+        "checkpoint": str(checkpoint.relative_to(run.directory.path)) if checkpoint else None,
+        "ledger": _ledger(train).to_dict(),
+        "seconds": _seconds(run.rows),
+        "scenarios": _scenarios(run, train),
+        "machine": {**record.get("environment", {}), **run.backend.describe()},
+    }
+    run.directory.write_summary(summary)
+    return RunResult(
+        run_dir=run.directory.path,
+        adapter=checkpoint,
+        before=before,
+        after=after,
+        gain=difference,
+        stop_reason=stop.reason,
+        summary=summary,
+    )
+
+
+def _ledger(train: Sequence[Mapping[str, Any]]) -> Ledger:
+    total = Ledger()
+    for row in train:
+        total = total + Ledger.from_dict(row["ledger"])
+    return total.settled()
+
+
+def _seconds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Seconds per stage over all resumes, and in total."""
+    stages = {
+        name: sum(row.get(f"seconds_{name}") or 0.0 for row in rows if row["kind"] == "train") for name in _STAGES
+    }
+    stages["evaluate"] = sum(row["seconds"] for row in rows if row["kind"] == "eval")
+    stages["load"] = sum(row.get("seconds_load") or 0.0 for row in rows if row["kind"] == "event")
+    stages["total"] = rows[-1]["time_s"] if rows else 0.0
+    return {name: round(value, 3) for name, value in stages.items()}
+
+
+def _scenarios(run: TrainingRun, train: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    sizes = {name: len(getattr(run.splits, name)) for name in ("train", "validation", "test")}
+    drawn = len(train) * run.config.rollout.scenarios_per_step
+    return {**sizes, "trained_on": min(drawn, sizes["train"])}

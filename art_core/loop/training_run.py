@@ -1,0 +1,314 @@
+"""One run from its first evaluation to its last: steps, checkpoints, validations, and when to stop.
+
+    evaluate before ─► ( step ─► checkpoint ─► row ─► validation when due )* ─► best adapter ─► evaluate after
+
+Everything a decision needs is in the rows of metrics.jsonl and in the checkpoint, so a run that was killed anywhere
+goes on as if it had not been. A step is committed by its checkpoint; its row follows and is in the checkpoint too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from art_core import workers
+from art_core.errors import InputError, ProviderError, RewardError
+from art_core.observe.metrics import MetricsLog
+from art_core.observe.progress import Progress
+from art_core.observe.sinks import SinkSet
+from art_core.rewards.protocol import GroupReward, RewardLike
+from art_core.rewards.score import score_group
+from art_core.rollout.group import gather
+from art_core.rollout.protocol import Agent
+from art_core.scenario import Scenario
+from art_core.trajectory import store
+from art_core.trajectory.graph import PolicyVersion
+from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
+
+from .backend import ADAPTER, Backend
+from .batch import Batch, make_batch
+from .config import TrainConfig
+from .evaluate import Evaluation, Label, evaluate, outcomes_of
+from .interrupt import Interrupt
+from .journal import recover
+from .rundir import RunDir
+from .splits import Schedule, Splits
+from .stopping import Clock, Stop, best_step, why_stop
+
+__all__ = ["TrainingRun"]
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingRun:
+    """A run that goes on. ``step`` and ``updates`` say where it stands; ``rows`` is what metrics.jsonl holds."""
+
+    agent: Agent
+    reward: RewardLike
+    backend: Backend
+    config: TrainConfig
+    splits: Splits
+    directory: RunDir
+    log: MetricsLog
+    progress: Progress
+    sinks: SinkSet
+    interrupt: Interrupt
+    rows: list[Row] = field(default_factory=list)
+    step: int = 0
+    updates: int = 0
+    """Training steps that changed the weights: the version being served."""
+    clock: Clock = field(default_factory=lambda: Clock(limit=None))
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def version(self) -> PolicyVersion:
+        """The weights being served."""
+        return PolicyVersion(ADAPTER, self.updates)
+
+    async def go(self) -> Stop:
+        """Train until there is a reason to stop, and evaluate what came out."""
+        if self.step == 0:
+            await self.evaluate("before", "validation")
+            await self.evaluate("before", "test")
+        schedule = Schedule(self.splits.train, self.config.rollout.scenarios_per_step, seed=self.config.seed)
+        while not self.interrupt.asked:
+            if self.step and self.step % self.config.evaluation.every == 0:
+                await self.evaluate("step", "validation")
+                self.directory.prune_checkpoints(self.config.keep_checkpoints, best_step(self.rows))
+            self.clock.spent = time.monotonic() - self.began
+            if stop := why_stop(self.rows, self.config, self.clock):
+                return await self._close(stop)
+            if not self.interrupt.asked:
+                await self.take_step(schedule.batch(self.step + 1))
+        return Stop(reason="interrupted", text=f"interrupted after step {self.step}")
+
+    async def take_step(self, scenarios: Sequence[Scenario]) -> None:
+        """Gather, train, publish, save: the next step."""
+        number, began = self.step + 1, time.monotonic()
+        self.progress.step_started(number, len(scenarios) * self.config.rollout.group_size)
+        groups = await self._gather(number, scenarios)
+        batch = make_batch(groups, scale=self.config.advantage_scale, max_row_tokens=self.config.max_row_tokens)
+        self._check_versions(batch)
+        self._record(number, groups, batch)
+        seconds = {"rollout": time.monotonic() - began}
+        figures = await self._train(batch, seconds)
+        row = self._row(batch, figures, seconds)
+        start = time.monotonic()
+        extra = {"step": number, "updates": self.updates, "row": row}
+        await workers.call(self.backend.save, self.directory.checkpoint(number), extra, name="checkpoint")
+        seconds["checkpoint"] = time.monotonic() - start
+        self.step = number
+        self.write("train", **row, seconds_checkpoint=round(seconds["checkpoint"], 3))
+        self.directory.prune_checkpoints(self.config.keep_checkpoints, best_step(self.rows))
+        self.progress.step_done(self.rows[-1])
+        recent = [row["seconds_step"] for row in self.rows if row["kind"] == "train"][-3:]
+        self.clock.step = max(recent) + seconds["checkpoint"]
+
+    async def evaluate(self, label: Label, split: str) -> Evaluation | None:
+        """Evaluate the weights being served; None if the split is empty or the user asked to stop meanwhile.
+
+        Raises:
+            RewardError: nothing could be scored before training; names the first reason.
+        """
+        scenarios = getattr(self.splits, split)
+        if not scenarios or self.interrupt.asked:
+            return None
+        if (known := self.evaluated(label, split)) and known.version == str(self.version):
+            return known
+        began = time.monotonic()
+        self.progress.evaluating(f"step {self.step}" if label == "step" else label, len(scenarios))
+        rollouts = await self.interrupt.unless(self._evaluate(scenarios))
+        if rollouts is None:
+            return None
+        seconds = time.monotonic() - began
+        done = Evaluation(
+            split=split,
+            label=label,
+            step=self.step,
+            version=str(self.version),
+            outcomes=outcomes_of(rollouts),
+            seconds=seconds,
+        )
+        if label == "before" and not done.n:
+            reason = next((outcome.reason for outcome in done.outcomes if outcome.reason), "the reward gave none")
+            raise RewardError(f"none of the {len(rollouts)} {split} rollouts has a score; the first reason: {reason}")
+        self.directory.write_trajectories(self.directory.evaluation(label, split, self.step), rollouts)
+        self.write("eval", **done.row())
+        self.progress.evaluated(self.rows[-1])
+        self._expect_closing()
+        return done
+
+    def evaluated(self, label: Label, split: str) -> Evaluation | None:
+        """The evaluation of that label, at the present step unless it is the one before, as it was written."""
+        step = 0 if label == "before" else self.step
+        match = {"kind": "eval", "label": label, "split": split, "step": step}
+        row = next((row for row in reversed(self.rows) if match.items() <= row.items()), None)
+        path = self.directory.evaluation(label, split, step)
+        if row is None or not path.is_file():
+            return None
+        return Evaluation(
+            split=split,
+            label=label,
+            step=step,
+            version=row["version"],
+            outcomes=outcomes_of(store.read(path)),
+            seconds=row["seconds"],
+        )
+
+    def write(self, kind: str, **values: Any) -> None:
+        """Write a row of the present step."""
+        row = self.log.append(kind, self.step, **values)
+        self.rows.append(row)
+        self.sinks.on_metrics(row)
+
+    async def _close(self, stop: Stop) -> Stop:
+        """Validate the last step if that was not due, choose the best adapter and measure it."""
+        if not self.step:
+            return stop
+        await self.evaluate("step", "validation")
+        best = best_step(self.rows)
+        if best is not None and best != self.step:
+            await self._serve(best)
+        if not self.interrupt.asked:
+            await self.evaluate("after", "test")
+        if self.interrupt.asked:
+            return Stop(reason="interrupted", text=f"interrupted in the evaluation after step {self.step}")
+        return stop
+
+    async def _serve(self, step: int) -> None:
+        """Load and publish the adapter of an earlier step, to be measured."""
+        self.progress.note(f"the best adapter is that of step {step}")
+        extra = await workers.call(self.backend.load, self.directory.checkpoint(step), name="checkpoint")
+        self.updates = int(extra["updates"])
+        await self.backend.publish(self.version)
+
+    async def _evaluate(self, scenarios: Sequence[Scenario]) -> list[Trajectory]:
+        return await evaluate(
+            self.agent,
+            scenarios,
+            self.backend.policy(evaluating=True, version=self.version),
+            reward=self.reward,
+            concurrency=self.config.rollout.concurrency,
+            limits=self.config.rollout.limits,
+            seed=self.config.seed,
+            step=self.step,
+            on_rollout=self._on_rollout,
+        )
+
+    def _on_rollout(self, trajectory: Trajectory) -> None:
+        self.progress.rollout_done(trajectory)
+        self.sinks.on_rollout(trajectory)
+
+    async def _gather(self, number: int, scenarios: Sequence[Scenario]) -> list[TrajectoryGroup]:
+        """The groups of a step, in the order of ``scenarios``: those of a journal that can be used again, and new ones."""
+        settings, path = self.config.rollout, self.directory.journal(number)
+        found = recover(
+            path, scenarios, group_size=settings.group_size, version=self.version, on_problem=self.progress.warn
+        )
+        self.directory.write_trajectories(path, [trajectory for group in found.values() for trajectory in group])
+        for group in found.values():
+            for trajectory in group:
+                self._on_rollout(trajectory)
+            if isinstance(self.reward, GroupReward) and any(not t.failed and t.reward is None for t in group):
+                await score_group(self.reward, group, seconds=settings.limits.reward_seconds)
+
+        def on_rollout(trajectory: Trajectory) -> None:
+            store.append(path, trajectory)
+            self._on_rollout(trajectory)
+
+        missing = [scenario for scenario in scenarios if scenario.id not in found]
+        if missing:
+            fresh = await gather(
+                self.agent,
+                missing,
+                self.backend.policy(evaluating=False, version=self.version),
+                reward=self.reward,
+                group_size=settings.group_size,
+                concurrency=settings.concurrency,
+                limits=settings.limits,
+                seed=self.config.seed,
+                step=number,
+                on_rollout=on_rollout,
+            )
+            found |= {group.scenario.id: group for group in fresh}
+        return [found[scenario.id] for scenario in scenarios]
+
+    def _check_versions(self, batch: Batch) -> None:
+        wrong = next((sample for sample in batch.samples if sample.version != self.version), None)
+        if wrong is not None:
+            raise ProviderError(
+                f"rollout {wrong.rollout_id!r} was sampled by {wrong.version}, but {self.version} was published: "
+                "the engine serves other weights than it says"
+            )
+
+    def _record(self, number: int, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
+        """Replace the journal by the scored records, each with its fate."""
+        rollouts = [trajectory for group in groups for trajectory in group]
+        for trajectory in rollouts:
+            trajectory.metadata["fate"] = batch.fates[trajectory.rollout_id]
+        self.directory.write_trajectories(self.directory.journal(number), rollouts)
+
+    async def _train(self, batch: Batch, seconds: dict[str, float]) -> Mapping[str, Any]:
+        """Train on the batch and publish the result; the report's figures, none if there was nothing to train."""
+        if not batch.samples:
+            return {}
+        began = time.monotonic()
+        report = await workers.call(
+            self.backend.train,
+            batch.samples,
+            batch.advantages,
+            lambda fraction: self.progress.training(round(100 * fraction), 100),
+            name="training",
+        )
+        seconds["train"] = time.monotonic() - began
+        if report.updated:
+            began = time.monotonic()
+            after = PolicyVersion(ADAPTER, self.updates + 1)
+            await self.backend.publish(after)
+            self.updates = after.step
+            seconds["reload"] = time.monotonic() - began
+        figures: Mapping[str, Any] = report.to_dict()
+        return figures
+
+    def _row(self, batch: Batch, report: Mapping[str, Any], seconds: Mapping[str, float]) -> Row:
+        ledger = batch.ledger
+        shown = (
+            *("loss", "grad_norm", "learning_rate", "ratio_mean", "clip_fraction", "kl_behaviour", "entropy"),
+            "forward_tokens",
+        )
+        rollout_seconds = max(seconds["rollout"], 1e-9)
+        return {
+            **batch.figures(),
+            "version": str(self.version),
+            "updated": bool(report.get("updated", False)),
+            "trained_tokens": ledger["trained"].tokens,
+            "sampled_tokens": ledger["sampled"].tokens,
+            "tokens_per_s": round(ledger["sampled"].tokens / rollout_seconds, 3),
+            **{name: report.get(name) for name in shown},
+            **{f"seconds_{stage}": round(seconds.get(stage, 0.0), 3) for stage in ("rollout", "train", "reload")},
+            "seconds_step": round(sum(seconds.values()), 3),
+            "ledger": ledger.to_dict(),
+        }
+
+    def _expect_closing(self) -> None:
+        """Estimate the evaluations at the end from the slowest rollout rate seen so far."""
+        seen = [row for row in self.rows if row["kind"] == "eval"]
+        rate = max((row["seconds"] / (row["n"] + row["missing"]) for row in seen), default=0.0)
+        self.clock.closing = rate * (len(self.splits.validation) + len(self.splits.test))
+
+    def restore(self, extra: Mapping[str, Any]) -> None:
+        """Stand where a checkpoint was made, and write its row if the crash came before that.
+
+        Raises:
+            InputError: the checkpoint holds no position of a run.
+        """
+        try:
+            self.step, self.updates, row = int(extra["step"]), int(extra["updates"]), extra["row"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the checkpoint holds no position to go on from: {error}") from error
+        if not any(known["kind"] == "train" and known["step"] == self.step for known in self.rows):
+            self.write("train", **row, seconds_checkpoint=None)
+        self._expect_closing()

@@ -1,0 +1,88 @@
+"""The trainer's options and the report of a step; light, so that reading a configuration loads no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from art_core.config import Config
+
+__all__ = ["StepReport", "TrainingConfig"]
+
+
+class TrainingConfig(Config):
+    """How samples and advantages become an update of the LoRA."""
+
+    learning_rate: float = Field(default=5e-4, gt=0)
+    """Peak learning rate of AdamW."""
+    warmup_updates: int = Field(default=0, ge=0)
+    """Updates over which the learning rate rises linearly to its peak; 0 starts at the peak."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """After the warm-up: stay at the peak, or fall linearly to zero at ``total_updates``."""
+    total_updates: int | None = Field(default=None, ge=1)
+    """Updates of the whole run; needed by, and only by, the linear schedule."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """AdamW's decay rates of the first and second moment."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """AdamW's decoupled weight decay."""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    """The gradient of an update is scaled down to this L2 norm if it is longer."""
+    clip_low: float = Field(default=0.2, ge=0, le=1)
+    """How far the probability ratio of a token may fall below 1 before it stops being pushed down."""
+    clip_high: float = Field(default=0.2, ge=0)
+    """How far the probability ratio of a token may rise above 1 before it stops being pushed up."""
+    passes: int = Field(default=1, ge=1)
+    """Updates made from the samples of one step, each from all of them."""
+    micro_batch_tokens: int = Field(default=1024, ge=1)
+    """Most tokens, padding included, that go through the model at once; bounds memory and never changes the result."""
+    min_shared_tokens: int = Field(default=64, ge=1)
+    """A prefix that rows share is computed once where that saves at least so many tokens; on a CPU the extra forward
+    pass of a 135M model pays from about 50 on."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.schedule == "linear" and self.total_updates is None:
+            raise ValueError("schedule 'linear' needs total_updates")
+        if self.schedule == "constant" and self.total_updates is not None:
+            raise ValueError("total_updates is only used by schedule 'linear'")
+        if self.total_updates is not None and self.warmup_updates >= self.total_updates:
+            raise ValueError(f"warmup_updates must be below total_updates ({self.total_updates})")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError("both betas must be in [0, 1)")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """What one call of ``GrpoTrainer.step`` did. Means are over the tokens that went through the loss."""
+
+    updated: bool
+    """False when nothing could be learnt (no rows, or every advantage 0): no weight changed, no step was counted."""
+    loss: float
+    grad_norm: float
+    """L2 norm before clipping; of the last pass."""
+    learning_rate: float
+    """Of the last pass; 0 when nothing was updated."""
+    rows: int
+    """Rows given."""
+    rows_skipped: int
+    """Rows that were not computed because their advantage is 0 (or nothing in them is trained)."""
+    tokens: int
+    """Trained tokens of all rows given: the normaliser of the loss."""
+    forward_tokens: int
+    """Tokens that went through the model, padding not counted, shared prefixes once, over all passes."""
+    row_tokens: int
+    """Tokens of the computed rows had each been run in full, over all passes."""
+    ratio_mean: float
+    clip_fraction: float
+    kl_behaviour: float
+    """Estimate of KL(sampler || trainer) in nats, never negative: mean of ``r - 1 - log r``."""
+    entropy: float
+    """Mean of minus the new logprob in nats: the policy's entropy, estimated from its own samples."""
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a metrics row."""
+        return asdict(self)

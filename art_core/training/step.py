@@ -1,0 +1,182 @@
+"""One pass over the samples of a step: checks what was given, then adds up gradients micro-batch by micro-batch.
+
+Every row given is accounted for: computed, or skipped because its advantage is zero. All of them count in the
+normaliser, so a row of a group with spread that happens to lie on the mean dilutes like any other; groups without
+spread should not be given at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from art_core.errors import InputError, NonFiniteError
+from art_core.trajectory.samples import TrainingSample
+
+from .config import TrainingConfig
+from .logprobs import SplitModel, run_tree
+from .loss import LossInputs, TokenStats, policy_loss
+from .packing import Batch, Node, build_tree
+
+__all__ = ["Work", "accumulate", "plan", "token_logprobs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Work:
+    """The rows of a step that are worth computing, and the passes they need."""
+
+    samples: tuple[TrainingSample, ...]
+    advantages: tuple[float, ...]
+    normaliser: int
+    """Trained tokens of all rows given, skipped ones included."""
+    tree: Node
+    forward_tokens: int
+    """Tokens of one pass through the tree, without padding."""
+    row_tokens: int
+
+
+def plan(
+    samples: Sequence[TrainingSample],
+    advantages: Sequence[float],
+    *,
+    model: SplitModel,
+    config: TrainingConfig,
+    pad_id: int,
+) -> Work:
+    """Check the rows and lay out their forward passes.
+
+    Raises:
+        InputError: the lengths differ, an advantage is not finite, or a row is not something this model can be trained
+            on (an id outside the vocabulary, a behaviour logprob that is not one, a temperature of 0, two adapters).
+    """
+    if len(samples) != len(advantages):
+        raise InputError(f"{len(samples)} samples but {len(advantages)} advantages; give one advantage per sample")
+    for sample, advantage in zip(samples, advantages, strict=True):
+        _check(sample, advantage, model.vocab_size)
+    if len(adapters := sorted({sample.adapter for sample in samples})) > 1:
+        raise InputError(f"the samples belong to several adapters, {adapters}; a step trains one")
+    chosen = [(s, float(a)) for s, a in zip(samples, advantages, strict=True) if a != 0.0 and s.trained_tokens > 0]
+    rows = tuple(sample for sample, _ in chosen)
+    tree = _tree(rows, model=model, config=config, pad_id=pad_id)
+    return Work(
+        samples=rows,
+        advantages=tuple(advantage for _, advantage in chosen),
+        normaliser=sum(sample.trained_tokens for sample in samples),
+        tree=tree,
+        forward_tokens=sum(batch.tokens for batch in tree.batches()),
+        row_tokens=sum(int(np.flatnonzero(sample.mask)[-1]) for sample in rows),
+    )
+
+
+def accumulate(
+    work: Work, model: SplitModel, config: TrainingConfig, on_progress: Callable[[float], None] | None = None
+) -> tuple[float, TokenStats]:
+    """Add the gradient of one pass to the parameters; returns the loss and the token figures.
+
+    Raises:
+        NonFiniteError: a loss or a logprob is NaN or infinite; names the rows. Gradients may be half filled.
+    """
+    flat = _Flat(work, model.device)
+    loss, stats = 0.0, TokenStats()
+
+    def on_tokens(batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
+        nonlocal loss, stats
+        inputs = flat.inputs(batch, ask, logprobs)
+        output = policy_loss(inputs, clip_low=config.clip_low, clip_high=config.clip_high, normaliser=work.normaliser)
+        value = float(output.loss.detach())
+        if not (math.isfinite(value) and math.isfinite(output.stats.surprise)):
+            raise NonFiniteError(_summary(work, batch, value))
+        loss += value
+        stats = stats + output.stats
+        if on_progress is not None:
+            on_progress(stats.tokens / flat.total)
+        return output.loss
+
+    run_tree(model, work.tree, on_tokens, gradients=True)
+    return loss, stats
+
+
+def token_logprobs(
+    samples: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig, pad_id: int
+) -> list[NDArray[np.float32]]:
+    """Per sample (L,) logprobs in nats at its temperature under the present weights; 0 where ``mask`` is False.
+
+    The code path is that of training, without gradients.
+    """
+    for sample in samples:
+        _check(sample, 0.0, model.vocab_size)
+    rows = [index for index, sample in enumerate(samples) if sample.trained_tokens > 0]
+    result = [np.zeros(len(sample.token_ids), dtype=np.float32) for sample in samples]
+
+    def on_tokens(batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> None:
+        index = ask.cpu().numpy()
+        for row, position, value in zip(
+            batch.ask_row[index], batch.ask_position[index], logprobs.cpu().numpy(), strict=True
+        ):
+            result[rows[row]][position] = value
+
+    tree = _tree([samples[row] for row in rows], model=model, config=config, pad_id=pad_id)
+    run_tree(model, tree, on_tokens, gradients=False)
+    return result
+
+
+def _tree(rows: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig, pad_id: int) -> Node:
+    return build_tree(
+        rows,
+        micro_batch_tokens=config.micro_batch_tokens,
+        min_shared_tokens=config.min_shared_tokens if model.shares_prefixes else None,
+        pad_id=pad_id,
+    )
+
+
+class _Flat:
+    """Behaviour logprobs and advantages of all rows end to end, so that any set of trained tokens is one lookup."""
+
+    def __init__(self, work: Work, device: torch.device) -> None:
+        lengths = [len(sample.token_ids) for sample in work.samples]
+        self._offsets = np.cumsum([0, *lengths])
+        self._behaviour = torch.from_numpy(np.concatenate([s.logprobs for s in work.samples])).float().to(device)
+        self._advantages = torch.tensor(work.advantages, dtype=torch.float32, device=device)
+        self.total = sum(sample.trained_tokens for sample in work.samples)
+
+    def inputs(self, batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> LossInputs:
+        index = ask.cpu().numpy()
+        rows = batch.ask_row[index]
+        where = torch.from_numpy(self._offsets[rows] + batch.ask_position[index]).to(ask.device)
+        return LossInputs(
+            new_logprobs=logprobs,
+            behaviour_logprobs=self._behaviour[where],
+            advantages=self._advantages[torch.from_numpy(rows).to(ask.device)],
+            mask=torch.ones_like(logprobs, dtype=torch.bool),
+        )
+
+
+def _check(sample: TrainingSample, advantage: float, vocab_size: int) -> None:
+    name = f"the sample of rollout {sample.rollout_id!r}"
+    if not math.isfinite(advantage):
+        raise InputError(f"{name} has the advantage {advantage!r}; it must be a finite number")
+    if not (math.isfinite(sample.temperature) and sample.temperature > 0):
+        raise InputError(f"{name} was sampled at temperature {sample.temperature!r}; only positive ones are trainable")
+    outside = sample.token_ids[(sample.token_ids < 0) | (sample.token_ids >= vocab_size)]
+    if len(outside):
+        raise InputError(f"{name} holds token id {int(outside[0])}; the model's ids run from 0 to {vocab_size - 1}")
+    trained = sample.logprobs[sample.mask]
+    wrong = trained[~(np.isfinite(trained) & (trained <= 1e-3))]
+    if len(wrong):
+        raise InputError(f"{name} has the behaviour logprob {float(wrong[0])!r}; it must be finite and at most 0")
+
+
+def _summary(work: Work, batch: Batch, loss: float) -> str:
+    rows = sorted(set(batch.ask_row.tolist()))
+    told = ", ".join(
+        f"{work.samples[row].rollout_id!r} ({len(work.samples[row].token_ids)} tokens, "
+        f"{work.samples[row].trained_tokens} trained, advantage {work.advantages[row]:.3g})"
+        for row in rows[:3]
+    )
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    return f"the loss of a micro-batch is {loss} (or one of its logprobs is not finite); its rows: {told}{more}"

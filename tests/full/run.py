@@ -1,0 +1,166 @@
+"""The driver of ``make test-full``: what takes minutes, in bounded parts, with one dated record of what came out.
+
+    python tests/full/run.py [--only slow demo servers] [--seeds 0 1 2]
+
+The parts: tests marked ``slow``; whole demos, one per seed; the slow tests in files named ``*real_servers*``, which need
+what ``tests/servers/install.py`` builds. Every part runs in a process group of its own that is ended when its time is
+up. The record is written after each part, so that an interrupted run leaves what it found. The exit code is 0 only if
+every part that ran succeeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ["train", "mcp", "python -m mcp_server_time", "--model", "smollm2-135m", "--json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One command with a bound on its time."""
+
+    name: str
+    command: list[str]
+    seconds: float
+    directory: Path
+    """Where it runs; its output is kept in the results folder."""
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    started = datetime.now()
+    results = ROOT / "test-results"
+    stem = f"full-{started:%Y-%m-%dT%H%M}"
+    folder = results / stem
+    folder.mkdir(parents=True, exist_ok=True)
+    record: dict[str, Any] = {
+        "schema": 1,
+        "started": started.isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "passed": False,
+        "parts": [],
+    }
+    for part in _parts(arguments, folder):
+        print(f"{part.name}: at most {part.seconds:.0f} s", file=sys.stderr, flush=True)
+        record["parts"].append(_run(part, folder))
+        record["passed"] = all(done["passed"] for done in record["parts"])
+        (results / f"{stem}.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(record, indent=2))
+    return 0 if record["passed"] else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Run the full tests.")
+    parser.add_argument("--only", nargs="+", choices=["slow", "demo", "servers"], default=["slow", "demo", "servers"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of the whole demos")
+    return parser
+
+
+def _parts(arguments: argparse.Namespace, folder: Path) -> Iterator[Part]:
+    pytest = [sys.executable, "-m", "pytest", "-n", "0"]
+    if "slow" in arguments.only:
+        command = [*pytest, "-m", "slow", "-k", "not real_servers", "--timeout", "1800"]
+        yield Part(name="slow", command=command, seconds=7200, directory=ROOT)
+    if "demo" in arguments.only:
+        art = str(Path(sys.executable).parent / "art")
+        for seed in arguments.seeds:
+            directory = folder / f"demo-seed-{seed}"
+            directory.mkdir(exist_ok=True)
+            command = [art, *DEMO, "--seed", str(seed)]
+            yield Part(name=f"demo seed {seed}", command=command, seconds=3600, directory=directory)
+    if "servers" in arguments.only:
+        command = [*pytest, "-m", "slow", "-k", "real_servers", "--timeout", "1800"]
+        yield Part(name="servers", command=command, seconds=3600, directory=ROOT)
+
+
+def _run(part: Part, folder: Path) -> dict[str, Any]:
+    """Run a part, keep its output as files, and say what came out."""
+    stem = folder / part.name.replace(" ", "-")
+    report = stem.with_suffix(".xml")
+    command = [*part.command, f"--junitxml={report}"] if "pytest" in part.command else part.command
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    begun = time.monotonic()
+    with stem.with_suffix(".out").open("wb") as out, stem.with_suffix(".err").open("wb") as err:
+        process = subprocess.Popen(
+            command,
+            cwd=part.directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        try:
+            code: int | None = process.wait(part.seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end_group(process)
+    done = {
+        "name": part.name,
+        "command": [word.replace(f"{ROOT}{os.sep}", "") for word in command],
+        "seconds": round(time.monotonic() - begun, 1),
+        "exit_code": code,
+        "timed_out": code is None,
+        "outcome": _counts(report) if "pytest" in command else _last_json(stem.with_suffix(".out")),
+    }
+    return {**done, "passed": code == 0}
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End whatever the part left running, its own children included."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        time.sleep(1)
+    process.wait()
+
+
+def _counts(report: Path) -> dict[str, int] | None:
+    """Tests run, failed and skipped, from pytest's own report; None if it wrote none."""
+    if not report.is_file():
+        return None
+    suites = ET.parse(report).getroot().iter("testsuite")
+    totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for suite in suites:
+        for key in totals:
+            totals[key] += int(suite.get(key, 0))
+    return totals
+
+
+def _last_json(output: Path) -> Any:
+    """The JSON object that closes a command's output; None if there is none."""
+    text = output.read_text(encoding="utf-8", errors="replace").strip()
+    for begin in (text.rfind("\n{") + 1, 0):
+        try:
+            return json.loads(text[begin:])
+        except ValueError:
+            continue
+    return None
+
+
+def _commit() -> str | None:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

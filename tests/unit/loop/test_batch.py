@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from art_core.errors import RewardError
+from art_core.loop.batch import make_batch
+from art_core.messages import Message
+from art_core.scenario import Scenario
+from art_core.trajectory.graph import TokenGraph, Turn
+from art_core.trajectory.trajectory import Reward, Trajectory, TrajectoryGroup
+
+SCENARIO = Scenario("s", "question")
+
+
+def rollout(name, reward=None, *, tokens=3, not_trainable=None, error=None):
+    turn = Turn(
+        id="t0",
+        context_ids=(1, 2),
+        completion_ids=(5,) * tokens,
+        logprobs=(-0.5,) * tokens,
+        not_trainable=not_trainable,
+        reply=Message(role="assistant"),
+    )
+    made = Trajectory(scenario=SCENARIO, rollout_id=name, graph=TokenGraph([turn]), error=error)
+    made.stop_reason = "error" if error else "finished"
+    if reward is not None:
+        made.score(Reward(reward, success=reward > 0))
+    else:
+        made.unscore("no verdict")
+    return made
+
+
+def group(*rollouts):
+    return TrajectoryGroup(scenario=SCENARIO, trajectories=list(rollouts))
+
+
+def test_each_rollout_has_one_fate():
+    mixed = group(
+        rollout("good", 1.0),
+        rollout("bad", 0.0),
+        rollout("silent"),
+        rollout("crashed", error="agent: boom"),
+        rollout("greedy", 1.0, not_trainable="sampled greedily"),
+        rollout("long", 0.0, tokens=50),
+    )
+    batch = make_batch([mixed, group(rollout("same-1", 1.0), rollout("same-2", 1.0))], max_row_tokens=20)
+    assert batch.fates == {
+        "good": "trained",
+        "bad": "trained",
+        "silent": "unscored",
+        "crashed": "failed",
+        "greedy": "not_trainable",
+        "long": "over_long",
+        "same-1": "no_spread",
+        "same-2": "no_spread",
+    }
+    assert batch.ledger["sampled"].tokens == batch.ledger.total(tuple(set(batch.fates.values()))).tokens == 71
+
+
+def test_rows_carry_the_advantage_of_their_rollout():
+    batch = make_batch([group(rollout("a", 1.0), rollout("b", 0.0))], scale="none")
+    assert [sample.rollout_id for sample in batch.samples] == ["a", "b"]
+    assert batch.advantages == [0.5, -0.5]
+
+
+def test_a_missing_reward_moves_nobody():
+    with_gap = make_batch([group(rollout("a", 1.0), rollout("gap"), rollout("b", 0.0))])
+    without = make_batch([group(rollout("a", 1.0), rollout("b", 0.0))])
+    assert with_gap.advantages == without.advantages
+
+
+def test_the_score_of_a_failed_rollout_does_not_count():
+    failed = rollout("failed", 9.0, error="agent: boom")
+    batch = make_batch([group(rollout("a", 1.0), rollout("b", 0.0), failed)])
+    assert batch.figures() == {"reward_mean": 0.5, "reward_std": 0.5, "success": 0.5}
+
+
+def test_equal_rewards_give_nothing_to_train():
+    batch = make_batch([group(rollout("a", 1.0), rollout("b", 1.0))])
+    assert (batch.samples, batch.advantages) == ([], [])
+
+
+def test_no_score_at_all_names_the_first_reason():
+    with pytest.raises(
+        RewardError, match="none of the 2 rollouts of this step has a score; the first reason: no verdict"
+    ):
+        make_batch([group(rollout("a"), rollout("b"))])

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from art_core.errors import InputError
+from art_core.loop.config import TrainConfig, parse_duration
+from art_core.loop.toml import dump_toml
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("10m", 600), ("1h", 3600), ("1h30m", 5400), ("45", 45), (2.5, 2.5), ("1.5h", 5400)],
+)
+def test_durations_are_understood(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "ten", "5x", "10m5", "-3s", "0", 0, True, None, float("inf")])
+def test_other_durations_are_refused(text):
+    with pytest.raises(InputError, match="duration"):
+        parse_duration(text)
+
+
+def test_an_unknown_key_is_named_with_the_valid_ones():
+    with pytest.raises(InputError, match=r"unknown option 'rollout.groupsize'; valid ones here: .*group_size"):
+        TrainConfig.build({"rollout": {"groupsize": 4}})
+
+
+def test_a_target_needs_validation():
+    with pytest.raises(InputError, match="target needs validation scenarios"):
+        TrainConfig.build({"target": 0.5, "evaluation": {"validation": 0}})
+
+
+def test_a_resumed_run_may_change_its_limits_only():
+    stored = TrainConfig(steps=3)
+    assert stored.resumed(TrainConfig(steps=9, max_time="1m")).steps == 9
+    with pytest.raises(InputError, match=r"training.learning_rate is 0.0005 in the run and 0.1 now"):
+        stored.resumed(TrainConfig.build({"training": {"learning_rate": 0.1}}))
+
+
+def test_a_configuration_survives_toml():
+    config = TrainConfig.build({"max_time": "10m", "rollout": {"limits": {"seconds": 5.0}}, "name": "a"})
+    assert TrainConfig.build(tomllib.loads(dump_toml(config.to_dict()))) == config
+
+
+def test_toml_is_read_back_equal():
+    values = {
+        "a": 'quote " and \\ and \n and \x7f ü',
+        "b c": [1, 2.5, True],
+        "t": {"x": {"deep": "y"}, "l": [{"k": 1}]},
+        "e": {},
+    }
+    assert tomllib.loads(dump_toml(values)) == values
+
+
+def test_what_toml_cannot_hold_is_refused():
+    with pytest.raises(InputError, match=r"a.b = <object"):
+        dump_toml({"a": {"b": object()}})

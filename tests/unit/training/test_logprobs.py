@@ -1,0 +1,168 @@
+"""T2, T3, T5, T30: the tree's loss and gradients are those of plain forward passes, in every family."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from art_core.training.config import TrainingConfig
+from art_core.training.logprobs import SplitModel
+from art_core.training.step import accumulate, plan, token_logprobs
+
+from .reference import reference_loss
+from .tiny import FAMILY_NAMES, VOCAB, build, gradient, lora, row, step_rows
+
+NEVER = 10**9
+
+
+def run(model, samples, advantages, *, pad_id=0, precision="float32", **options):
+    """Loss and gradient of one pass."""
+    config = TrainingConfig(**{"min_shared_tokens": 1} | options)
+    split = SplitModel(model, precision=precision)
+    model.zero_grad()
+    loss, _ = accumulate(plan(samples, advantages, model=split, config=config, pad_id=pad_id), split, config)
+    return loss, gradient(model)
+
+
+def apart(left, right):
+    return float((left - right).norm() / right.norm())
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_t30_equals_plain_loops_in_float64(family):
+    samples, advantages = step_rows(temperature=1.3)
+    loss, grads = run(lora(family), samples, advantages)
+    exact = lora(family).double()
+    expected = reference_loss(exact, samples, advantages)
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert apart(grads.double(), gradient(exact)) < 1e-5
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_t2_shared_equals_padded(family):
+    samples, advantages = step_rows()
+    model = lora(family)
+    loss, grads = run(model, samples, advantages)
+    padded_loss, padded = run(model, samples, advantages, min_shared_tokens=NEVER)
+    assert loss == pytest.approx(padded_loss, rel=1e-5)
+    assert apart(grads, padded) < 1e-5
+
+
+@pytest.mark.parametrize("share", [1, 20, NEVER])
+@pytest.mark.parametrize("budget", [1, 25, 60])
+def test_t2_the_micro_batch_split_changes_nothing(budget, share):
+    samples, advantages = step_rows()
+    model = lora()
+    _, whole = run(model, samples, advantages, micro_batch_tokens=10_000, min_shared_tokens=share)
+    _, split = run(model, samples, advantages, micro_batch_tokens=budget, min_shared_tokens=share)
+    assert apart(split, whole) < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_t2_the_order_of_rows_changes_nothing(seed):
+    samples, advantages = step_rows()
+    model = lora()
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
+    _, straight = run(model, samples, advantages)
+    _, shuffled = run(model, [samples[i] for i in order], [advantages[i] for i in order])
+    assert apart(shuffled, straight) < 1e-6
+
+
+def test_t2_a_chunked_head_changes_nothing(monkeypatch):
+    samples, advantages = step_rows()
+    model = lora()
+    _, whole = run(model, samples, advantages)
+    monkeypatch.setattr("art_core.training.logprobs._LOGIT_ELEMENTS", 16 * VOCAB)
+    _, chunked = run(model, samples, advantages)
+    assert apart(chunked, whole) < 1e-6
+
+
+@pytest.mark.parametrize("pad_id", [0, 17, VOCAB - 1])
+@pytest.mark.parametrize("extra", [1, 16, 64])
+def test_t3_padding_changes_nothing(pad_id, extra):
+    samples, advantages = step_rows()
+    model = lora()
+    _, grads = run(model, samples, advantages, min_shared_tokens=NEVER)
+    wide = row([5] * (40 + extra), [39 + extra])  # pads every other row; an advantage of almost nothing
+    _, padded = run(model, [*samples, wide], [*advantages, 1e-12], min_shared_tokens=NEVER, pad_id=pad_id)
+    count = sum(sample.trained_tokens for sample in samples)
+    assert apart(padded * (count + 1) / count, grads) < 1e-5
+
+
+def test_a_trained_head_gets_its_gradient():
+    samples, advantages = step_rows()
+    options = {"target_modules": ["q_proj", "lm_head"]}
+    _, grads = run(lora(**options), samples, advantages)
+    plain = lora(**options)
+    reference_loss(plain, samples, advantages).backward()
+    assert apart(grads, gradient(plain)) < 1e-5
+
+
+def test_a_whole_model_can_be_trained():
+    samples, advantages = step_rows()
+    _, grads = run(build().float(), samples, advantages)
+    plain = build()
+    reference_loss(plain, samples, advantages).backward()
+    assert apart(grads, gradient(plain)) < 1e-5
+
+
+def test_shared_trained_tokens_get_the_sum_of_their_gradients():
+    samples = [row([1, 2, 3, 4, 5, 6 + k], [2, 3, 4, 5], rollout_id=str(k)) for k in range(3)]
+    advantages = [1.0, -0.5, 2.0]
+    model = lora()
+    _, grads = run(model, samples, advantages)
+    _, apart_rows = run(model, samples, advantages, min_shared_tokens=NEVER)
+    assert apart(grads, apart_rows) < 1e-5
+
+
+def test_two_temperatures_in_one_step():
+    samples, advantages = step_rows(temperature=0.7)
+    hot, more = step_rows(temperature=1.4)
+    samples, advantages = samples + hot, advantages + more
+    _, grads = run(lora(), samples, advantages)
+    plain = lora()
+    reference_loss(plain, samples, advantages).backward()
+    assert apart(grads, gradient(plain)) < 1e-5
+
+
+def test_an_unknown_head_is_noticed(monkeypatch):
+    assert SplitModel(build("gemma2"))._split_head
+    monkeypatch.setattr(
+        "art_core.training.logprobs.head_logits", lambda m, h: m.get_output_embeddings()(h).float() * 1.1
+    )
+    assert not SplitModel(build("gemma2"))._split_head
+
+
+def test_an_unknown_head_is_run_as_a_whole(monkeypatch):
+    samples, advantages = step_rows()
+    _, known = run(lora("gemma2"), samples, advantages)
+    monkeypatch.setattr(SplitModel, "_head_agrees", lambda self: False)
+    assert apart(run(lora("gemma2"), samples, advantages)[1], known) < 1e-6
+
+
+def test_a_broken_cache_is_noticed_and_not_used(monkeypatch, caplog):
+    monkeypatch.setattr("art_core.training.logprobs._append", lambda past, new: new)
+    split = SplitModel(lora())
+    assert not split.shares_prefixes
+    assert "prompts are not shared" in caplog.text
+
+
+def test_bfloat16_is_near_and_its_gradients_stay_float32():
+    samples, advantages = step_rows()
+    model = lora()
+    loss, grads = run(model, samples, advantages)
+    rough_loss, rough = run(model, samples, advantages, precision="bfloat16")
+    assert rough.dtype == torch.float32
+    assert loss == pytest.approx(rough_loss, abs=0.05)
+    assert 0 < apart(rough, grads) < 0.1
+
+
+def test_t5_logprobs_are_log_softmax_at_the_temperature():
+    sample = row([3, 1, 4, 1, 5], [2, 4], temperature=0.7)
+    model = lora()
+    split, config = SplitModel(model), TrainingConfig()
+    (values,) = token_logprobs([sample], model=split, config=config, pad_id=0)
+    logits = model(input_ids=torch.tensor([[3, 1, 4, 1, 5]])).logits[0] / 0.7
+    expected = torch.log_softmax(logits, -1)
+    assert values == pytest.approx([0, 0, expected[1, 4].item(), 0, expected[3, 5].item()], abs=1e-5)

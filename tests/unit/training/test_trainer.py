@@ -1,0 +1,299 @@
+"""T5, T7, T8, T9, T10, T23, T25, T26 and T29: what a step changes, and what it must not."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from art_core.errors import InputError, NonFiniteError
+from art_core.models.compute import COMPUTE
+from art_core.training.advantages import group_advantages
+from art_core.training.trainer import GrpoTrainer, TrainingConfig
+
+from .tiny import VOCAB, build, lora, row, step_rows, weights
+
+
+def with_logprobs(samples, values):
+    return [dataclasses.replace(sample, logprobs=value) for sample, value in zip(samples, values, strict=True)]
+
+
+def on_policy(trainer, **options):
+    samples, advantages = step_rows(**options)
+    return with_logprobs(samples, trainer.logprobs(samples)), advantages
+
+
+def trained(samples, advantages, **config):
+    """The weights after one step of a fresh model."""
+    model = lora()
+    GrpoTrainer(model, TrainingConfig(**config)).step(samples, advantages)
+    return weights(model)
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 1.3])
+def test_t5_first_step_on_policy_has_ratio_one(temperature):
+    trainer = GrpoTrainer(lora(), TrainingConfig(min_shared_tokens=1))
+    report = trainer.step(*on_policy(trainer, temperature=temperature))
+    assert (report.ratio_mean, report.kl_behaviour, report.clip_fraction) == (1.0, 0.0, 0.0)
+
+
+def test_a_wrong_temperature_shows_in_the_ratio():
+    trainer = GrpoTrainer(lora())
+    samples, advantages = on_policy(trainer, temperature=0.7)
+    hotter = [dataclasses.replace(sample, temperature=1.3) for sample in samples]
+    assert trainer.step(hotter, advantages).kl_behaviour > 0.05
+
+
+def test_report_counts():
+    samples, advantages = step_rows()
+    report = GrpoTrainer(lora(), TrainingConfig(min_shared_tokens=1)).step(samples, advantages)
+    assert (report.updated, report.rows, report.rows_skipped) == (True, 12, 0)
+    assert report.tokens == sum(sample.trained_tokens for sample in samples)
+    assert report.row_tokens == sum(len(sample.token_ids) - 1 for sample in samples)
+    assert report.forward_tokens < report.row_tokens - 11 * 14
+    assert report.to_dict()["entropy"] == report.entropy > 0
+
+
+def test_t7_rows_without_advantage_are_not_computed_but_counted():
+    samples, advantages = step_rows()
+    advantages[4:8] = [0.0] * 4
+    report = GrpoTrainer(lora()).step(samples, advantages)
+    assert report.rows_skipped == 4
+    assert report.tokens == sum(sample.trained_tokens for sample in samples)
+    assert report.row_tokens == sum(len(s.token_ids) - 1 for s in [*samples[:4], *samples[8:]])
+
+
+@pytest.mark.parametrize("given", [([], []), (step_rows()[0], [0.0] * 12)])
+def test_t23_nothing_to_learn_is_a_told_no_op(given):
+    model = lora()
+    before = weights(model)
+    trainer = GrpoTrainer(model)
+    report = trainer.step(*given)
+    assert (report.updated, report.loss, report.grad_norm, trainer.step_count, trainer.updates) == (False, 0, 0, 0, 0)
+    assert torch.equal(weights(model), before)
+
+
+def test_t23_a_single_row_trains():
+    report = GrpoTrainer(lora()).step([row([1, 2, 3], [2])], [1.0])
+    assert report.updated
+    assert math.isfinite(report.loss)
+
+
+def test_t8_a_shift_of_rewards_changes_nothing():
+    samples, _ = step_rows()
+    rewards = [0.0, 1.0, 0.5, 0.25] * 3
+    plain, moved = (
+        [a for g in range(3) for a in group_advantages([r + shift for r in rewards[4 * g : 4 * g + 4]])]
+        for shift in (0.0, 8.0)
+    )
+    assert torch.equal(trained(samples, plain), trained(samples, moved))
+
+
+def test_t9_what_is_not_trained_has_no_influence_as_a_label():
+    # the last context token before a trained one is input; the label of a context position is never looked at
+    sample = row([1, 2, 3, 4, 5, 6], [3, 5], logprob=-2.0)
+    noisy = dataclasses.replace(sample, logprobs=np.where(sample.mask, -2.0, 77.0).astype(np.float32))
+    assert torch.equal(trained([sample], [1.0]), trained([noisy], [1.0]))
+
+
+def test_t9_tokens_after_the_last_trained_one_have_no_influence():
+    head = [1, 2, 3, 4]
+    assert torch.equal(
+        trained([row([*head, 5, 6], [3])], [1.0]),
+        trained([row([*head, 9, 8, 7], [3])], [1.0]),
+    )
+
+
+def test_t10_a_merged_row_equals_one_row_per_turn():
+    ids = [7, 8, 9, 1, 2, 3, 20, 21, 4, 5]
+    merged = trained([row(ids, [3, 4, 5, 8, 9])], [1.5], learning_rate=1e-3)
+    turns = trained([row(ids[:6], [3, 4, 5]), row(ids, [8, 9])], [1.5, 1.5], learning_rate=1e-3)
+    assert torch.allclose(merged, turns, atol=1e-6)
+
+
+def test_base_weights_are_bit_identical_after_a_step():
+    model = lora()
+    frozen = {name: p.detach().clone() for name, p in model.named_parameters() if not p.requires_grad}
+    before = weights(model)
+    GrpoTrainer(model).step(*step_rows())
+    assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
+    assert not torch.equal(weights(model), before)
+
+
+def test_t25_the_same_step_twice_is_bit_equal():
+    assert torch.equal(trained(*step_rows()), trained(*step_rows()))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"learning_rate": 1e-3},
+        {"warmup_updates": 5},
+        {"schedule": "linear", "total_updates": 3},
+        {"betas": (0.5, 0.999)},
+        {"betas": (0.9, 0.9)},
+        {"weight_decay": 0.1},
+        {"max_grad_norm": 0.01},
+        {"clip_low": 0.01},
+        {"clip_high": 0.01},
+        {"passes": 2},
+    ],
+    ids=str,
+)
+def test_t26_every_option_does_something(changed):
+    def two_steps(**config):
+        model = lora()
+        trainer = GrpoTrainer(model, TrainingConfig(**config))
+        samples, advantages = on_policy(trainer)
+        for _ in range(2):
+            trainer.step(samples, advantages)
+        return weights(model)
+
+    assert not torch.equal(two_steps(), two_steps(**changed))
+
+
+def test_precision_does_something():
+    samples, advantages = step_rows()
+    rough = GrpoTrainer(lora(), precision="bfloat16").step(samples, advantages)
+    fine = GrpoTrainer(lora()).step(samples, advantages)
+    assert 0 < abs(rough.entropy - fine.entropy) < 0.1
+
+
+@pytest.mark.parametrize("option", ["micro_batch_tokens", "min_shared_tokens"])
+def test_t26_what_must_not_change_the_result_changes_the_work(option):
+    samples, advantages = step_rows()
+    few, many = (
+        GrpoTrainer(lora(), TrainingConfig(**{"min_shared_tokens": 1} | {option: value})) for value in (1, 10_000)
+    )
+    calls = []
+    for trainer in (few, many):
+        seen: list[float] = []
+        trainer.step(samples, advantages, on_progress=seen.append)
+        calls.append(len(seen))
+    assert calls[0] != calls[1]
+
+
+def test_passes_make_one_update_each():
+    trainer = GrpoTrainer(lora(), TrainingConfig(passes=3))
+    samples, advantages = on_policy(trainer)
+    report = trainer.step(samples, advantages)
+    assert (trainer.step_count, trainer.updates) == (1, 3)
+    assert report.kl_behaviour > 0  # the later passes are off policy
+    assert report.row_tokens == 3 * sum(len(sample.token_ids) - 1 for sample in samples)
+
+
+def test_progress_ends_at_one():
+    seen: list[float] = []
+    GrpoTrainer(lora(), TrainingConfig(passes=2, micro_batch_tokens=20)).step(*step_rows(), on_progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_broken_model_is_reported_and_nothing_is_updated(passes):
+    model = lora()
+    trainer = GrpoTrainer(model, TrainingConfig(passes=passes))
+    samples, advantages = step_rows()
+    trainer.step(samples, advantages)
+    before, moments = weights(model), trainer.state()[0]
+    with torch.no_grad():
+        model.get_base_model().lm_head.weight[0, 0] = math.nan
+    with pytest.raises(NonFiniteError, match=r"its rows: '\d-\d' \(\d+ tokens, \d+ trained, advantage"):
+        trainer.step(samples, advantages)
+    assert torch.equal(weights(model), before)
+    assert all(torch.equal(value, moments[name]) for name, value in trainer.state()[0].items())
+    assert all(p.grad is None for p in model.parameters())
+    assert trainer.step_count == 1
+
+
+def test_a_failure_in_a_later_pass_takes_back_the_earlier_ones():
+    model = lora()
+    trainer = GrpoTrainer(model, TrainingConfig(passes=2))
+    before = weights(model)
+
+    def break_it(fraction):
+        if fraction == 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step(*step_rows(), on_progress=break_it)
+    assert torch.equal(weights(model), before)
+    assert (trainer.updates, trainer.step_count) == (0, 0)
+    assert trainer.state()[0] == {}
+
+
+@pytest.mark.parametrize(
+    ("sample", "advantage", "message"),
+    [
+        (row([1, 2, 3], [2]), math.nan, "advantage nan; it must be a finite number"),
+        (row([1, VOCAB, 3], [2]), 1.0, f"holds token id {VOCAB}; the model's ids run from 0 to {VOCAB - 1}"),
+        (row([1, -1, 3], [2]), 1.0, "holds token id -1"),
+        (row([1, 2, 3], [2], logprob=math.nan), 1.0, "behaviour logprob nan"),
+        (row([1, 2, 3], [2], logprob=-math.inf), 1.0, "behaviour logprob -inf"),
+        (row([1, 2, 3], [2], logprob=0.5), 1.0, "behaviour logprob 0.5; it must be finite and at most 0"),
+        (row([1, 2, 3], [2], temperature=0.0), 1.0, "temperature 0.0; only positive ones are trainable"),
+    ],
+)
+def test_rows_that_cannot_be_trained_are_refused(sample, advantage, message):
+    with pytest.raises(InputError, match=message):
+        GrpoTrainer(lora()).step([sample], [advantage])
+
+
+def test_one_advantage_per_row():
+    with pytest.raises(InputError, match="12 samples but 1 advantages"):
+        GrpoTrainer(lora()).step(step_rows()[0], [1.0])
+
+
+def test_two_adapters_in_one_step_are_refused():
+    with pytest.raises(InputError, match=r"several adapters, \['a', 'b'\]"):
+        GrpoTrainer(lora()).step([row([1, 2], [1], adapter=name) for name in "ab"], [1.0, -1.0])
+
+
+def test_dropout_is_refused():
+    with pytest.raises(InputError, match=r"lora_dropout = 0.1"):
+        GrpoTrainer(lora(lora_dropout=0.1))
+
+
+def test_a_frozen_model_is_refused():
+    with pytest.raises(InputError, match="attach a LoRA adapter first"):
+        GrpoTrainer(build().requires_grad_(False))
+
+
+def test_micro_batches_take_turns_with_whoever_holds_the_lock():
+    trainer = GrpoTrainer(lora())
+    thread = threading.Thread(target=trainer.step, args=step_rows(), daemon=True)
+    with COMPUTE:
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert trainer.step_count == 0
+    thread.join(20)
+    assert trainer.step_count == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_t29_a_bandit_learns_within_thirty_steps(seed):
+    """Three prompts; each is rewarded for a fifth of the ids, another one; the frozen head limits what can be reached."""
+    model = lora(seed=seed)
+    trainer = GrpoTrainer(model, TrainingConfig(learning_rate=3e-2))
+    prompts = {5: 0, 6: 1, 7: 2}
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(30):
+        samples, advantages = [], []
+        for prompt, remainder in prompts.items():
+            logprobs = bandit(model, prompt)
+            tokens = torch.multinomial(logprobs.exp(), 16, True, generator=generator).tolist()
+            advantages += group_advantages([float(token % 5 == remainder) for token in tokens])
+            samples += [row([1, prompt, token], [2], logprob=min(0.0, float(logprobs[token]))) for token in tokens]
+        trainer.step(samples, advantages)
+    chances = [bandit(model, prompt).exp()[remainder::5].sum().item() for prompt, remainder in prompts.items()]
+    assert min(chances) > 0.5
+
+
+@torch.no_grad()
+def bandit(model, prompt):
+    return model(torch.tensor([[1, prompt]])).logits[0, -1].log_softmax(-1)
