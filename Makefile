@@ -1,6 +1,6 @@
-# Everything starts from python3.11 (or later) and pip: `make demo`, `make test`, `make check`.
+# Everything starts from Python 3.11 or later and pip: `make demo`, `make test`, `make check`.
 
-PYTHON ?= python3.11
+PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready

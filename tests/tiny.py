@@ -48,10 +48,11 @@ FAMILIES = {
 }
 
 
-def tiny_model(family: str = "llama", *, seed: int = 0) -> PreTrainedModel:
+def tiny_model(family: str = "llama", *, seed: int = 0, context: int = 512) -> PreTrainedModel:
     """A random model of ``family`` with weights large enough that its distribution is far from uniform."""
     torch.manual_seed(seed)
     model = FAMILIES[family]()
+    model.config.max_position_embeddings = context
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -72,8 +73,8 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def save_tiny(directory: Path, family: str = "llama", *, seed: int = 0) -> Path:
+def save_tiny(directory: Path, family: str = "llama", *, seed: int = 0, context: int = 512) -> Path:
     """A model directory as ``load_model`` takes it."""
-    tiny_model(family, seed=seed).save_pretrained(directory)
+    tiny_model(family, seed=seed, context=context).save_pretrained(directory)
     tiny_tokenizer().save_pretrained(directory)
     return directory

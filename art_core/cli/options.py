@@ -29,6 +29,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "out": ("out",),
     "precision": ("precision",),
     "group_size": ("rollout", "group_size"),
+    "trained_per_group": ("trained_per_group",),
     "scenarios_per_step": ("rollout", "scenarios_per_step"),
     "concurrency": ("rollout", "concurrency"),
     "temperature": ("rollout", "temperature"),
@@ -58,6 +59,8 @@ class TrainOptions:
     """Stop after so many validations without a new best."""
     group_size: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Rollouts of each scenario that are compared with each other."""
+    trained_per_group: Annotated[int | None, Parameter(group=_LEARN)] = None
+    """Train on so many of them only, those whose rewards differ most."""
     scenarios_per_step: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Scenarios per training step."""
     concurrency: Annotated[int | None, Parameter(group=_LEARN)] = None

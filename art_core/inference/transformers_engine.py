@@ -8,7 +8,7 @@ Who waits for whom::
     load()   registers a version at once; requests already made keep theirs
 
 Rows of one version are decoded together. When the batch runs empty and the oldest request wants other weights, these
-are folded in. Every forward holds the compute lock.
+are folded in. All arithmetic is done on the compute thread.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TransformersEngine:
         max_rows: int = 64,
         version: PolicyVersion | None = None,
     ) -> None:
-        self._folded = FoldedModel(model, dtype=PRECISIONS[precision] if precision else None)
+        self._folded = COMPUTE.run(FoldedModel, model, dtype=PRECISIONS[precision] if precision else None)
         use_segment_attention(self._folded.model)
         self._batch = DecodeBatch(self._folded.model, max_rows=max_rows)
         self._newest = version or PolicyVersion("default", 0)
@@ -166,13 +166,13 @@ class TransformersEngine:
         active: dict[int, _Request] = {}
         while self._collect(active):
             try:
-                self._turn(active)
+                COMPUTE.run(self._turn, active)
             except Exception as error:  # noqa: BLE001 - the engine must outlive one bad batch; every request in it is told
                 failure = ProviderError(f"engine: {describe(error)}")
                 failure.__cause__ = error
                 for request in [*active.values(), *self._waiting]:
                     _settle(request.future, failure)
-                self._batch.remove(list(self._batch.rows))
+                COMPUTE.run(self._batch.remove, list(self._batch.rows))
                 active.clear()
                 self._waiting.clear()
         for request in [*active.values(), *self._waiting]:
@@ -206,18 +206,17 @@ class TransformersEngine:
         dropped = [request.row for request in active.values() if request.future.cancelled()]
         for row in self._batch.remove(dropped):
             del active[id(row)]
-        with COMPUTE:
-            if not active and self._waiting:
-                self._switch(self._waiting[0])
-            joining = [r for r in self._waiting if r.version == self._present][: self._batch.free]
-            if joining:
-                self._waiting = [request for request in self._waiting if request not in joining]
-                active.update((id(request.row), request) for request in joining)
-                self._batch.admit([request.row for request in joining])
-                self._finish(active)
-            if active:
-                self._batch.step()
-                self._finish(active)
+        if not active and self._waiting:
+            self._switch(self._waiting[0])
+        joining = [r for r in self._waiting if r.version == self._present][: self._batch.free]
+        if joining:
+            self._waiting = [request for request in self._waiting if request not in joining]
+            active.update((id(request.row), request) for request in joining)
+            self._batch.admit([request.row for request in joining])
+            self._finish(active)
+        if active:
+            self._batch.step()
+            self._finish(active)
 
     def _switch(self, request: _Request) -> None:
         if request.version != self._present:

@@ -1,12 +1,14 @@
 """From scored groups to the rows of one training step, with the fate of every rollout entered in the ledger.
 
-One place decides each rollout's fate, in this order: failed, unscored, no spread, not trainable, over-long, trained.
+One place decides each rollout's fate, in this order: failed, unscored, no spread, not selected, not trainable,
+over-long, trained.
 Rows of groups without spread are never handed to the trainer. Several rows of one rollout share its advantage.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,12 +45,20 @@ class Batch:
         return {"reward_mean": mean, "reward_std": spread, "success": success}
 
 
-def make_batch(groups: Sequence[TrajectoryGroup], *, scale: Scale = "std", max_row_tokens: int | None = None) -> Batch:
+def make_batch(
+    groups: Sequence[TrajectoryGroup],
+    *,
+    scale: Scale = "std",
+    trained_per_group: int | None = None,
+    max_row_tokens: int | None = None,
+) -> Batch:
     """The rows to train on.
 
     Args:
         groups: scored siblings; a missing reward is None.
         scale: see ``training.advantages.group_advantages``.
+        trained_per_group: how many siblings to train on: the best and the worst, so that their rewards vary most, compared
+            with each other alone (max-variance down-sampling, arXiv 2504.13818); None for all.
         max_row_tokens: a rollout with a longer row is left out as over-long; None for no bound.
 
     Raises:
@@ -58,12 +68,16 @@ def make_batch(groups: Sequence[TrajectoryGroup], *, scale: Scale = "std", max_r
     for group in groups:
         rewards = [None if trajectory.failed else trajectory.reward for trajectory in group]
         spread = has_spread(rewards)
-        for trajectory, advantage in zip(group, group_advantages(rewards, scale=scale), strict=True):
+        selected = _most_varied(rewards, trained_per_group)
+        advantages = group_advantages([r if i in selected else None for i, r in enumerate(rewards)], scale=scale)
+        for index, (trajectory, advantage) in enumerate(zip(group, advantages, strict=True)):
             rows: list[TrainingSample] = []
-            if advantage is None:
+            if rewards[index] is None:
                 fate: Fate = "failed" if trajectory.failed else "unscored"
             elif not spread:
                 fate = "no_spread"
+            elif index not in selected:
+                fate = "not_selected"
             else:
                 fate, rows = _rows(trajectory, max_row_tokens)
             _enter(batch, trajectory, fate, rows)
@@ -72,6 +86,17 @@ def make_batch(groups: Sequence[TrajectoryGroup], *, scale: Scale = "std", max_r
         raise RewardError(_complaint(groups))
     batch.ledger.check()
     return batch
+
+
+def _most_varied(rewards: Sequence[float | None], count: int | None) -> set[int]:
+    """The indices of the ``count`` scored siblings whose rewards have the largest variance: always some of the best and
+    the rest of the worst. Among equals the earlier ones are taken; None takes all."""
+    scored = {index: reward for index, reward in enumerate(rewards) if reward is not None}
+    order = sorted(scored, key=lambda index: scored[index])
+    if count is None or count >= len(order):
+        return set(order)
+    choices = [order[:low] + order[len(order) - (count - low) :] for low in range(count + 1)]
+    return set(max(choices, key=lambda chosen: statistics.pvariance([scored[index] for index in chosen])))
 
 
 def _rows(trajectory: Trajectory, max_row_tokens: int | None) -> tuple[Fate, list[TrainingSample]]:

@@ -122,6 +122,9 @@ class TrainConfig(Config):
     """Of the base weights; ``auto`` measures which one this machine is faster at."""
     advantage_scale: Scale = "std"
     """``std`` divides a group's advantages by the spread of its rewards; ``none`` leaves them as they are."""
+    trained_per_group: int | None = Field(default=None, ge=2)
+    """Train only on so many siblings of each group, those whose rewards differ most; all unless given. Sampling is
+    cheaper than training, so more siblings can be compared in the same time."""
     max_row_tokens: int | None = Field(default=None, ge=2)
     """A rollout with a longer row is not trained and counted as over-long; bounds the trainer's memory."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)

@@ -22,6 +22,7 @@ from art_core.trajectory.samples import TrainingSample
 
 try:
     from art_core.inference.transformers_engine import TransformersEngine
+    from art_core.models.compute import COMPUTE
     from art_core.models.load import load_model
     from art_core.models.lora import attach
     from art_core.models.probe import choose_precision, probe
@@ -46,9 +47,12 @@ class EmbeddedBackend:
     """
 
     def __init__(self, base_model: str, config: TrainConfig) -> None:
-        measured = probe()
+        COMPUTE.run(self._open, base_model, config)
+
+    def _open(self, base_model: str, config: TrainConfig) -> None:
+        self._config = config
         self._precision = choose_precision(config.precision)
-        self._loaded = load_model(base_model, device=measured.device)
+        self._loaded = load_model(base_model, device=probe().device)
         self._renderer = Renderer(self._loaded.tokenizer)
         self._version = PolicyVersion(ADAPTER, 0)
         self._engine = TransformersEngine(
@@ -59,7 +63,6 @@ class EmbeddedBackend:
         )
         self._model = attach(self._loaded.model, config.lora, seed=config.seed)
         self._trainer = GrpoTrainer(self._model, config.training, precision=self._precision)
-        self._config = config
 
     @property
     def renderer(self) -> Renderer:
@@ -115,12 +118,10 @@ class EmbeddedBackend:
         Raises:
             InputError: not a whole checkpoint, or one of another base model.
         """
-        extra = checkpoint.load(directory, self._trainer)
-        if extra.get("base_model") != self._loaded.name:
-            raise InputError(
-                f"{str(directory)!r} is a checkpoint of {extra.get('base_model')!r}, not of {self._loaded.name!r}"
-            )
-        return extra
+        made_with = checkpoint.read_extra(directory).get("base_model")
+        if made_with != self._loaded.name:
+            raise InputError(f"{str(directory)!r} is a checkpoint of {made_with!r}, not of {self._loaded.name!r}")
+        return checkpoint.load(directory, self._trainer)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens included."""
@@ -133,7 +134,7 @@ class EmbeddedBackend:
             "device": str(self._loaded.model.device),
             "precision": self._precision,
             "probe": probe().to_dict(),
-            "chat_template": "the model's own" if self._renderer.native_tools else "with the fallback tool section",
+            "chat template": "the model's own" if self._renderer.native_tools else "with the fallback tool section",
         }
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import inspect
 import re
 import shutil
 import time
@@ -61,7 +62,8 @@ async def atrain(
     Ctrl-C finishes the step, writes a checkpoint and returns; a second one aborts at once.
 
     Args:
-        agent: any callable of (scenario, session), or an adapter of one of the integrations.
+        agent: any callable of (scenario, session), or an adapter of one of the integrations. Its async ``close``, if it
+            has one, is called at the end.
         scenarios: what to train on, and to hold out ``validation`` and ``test`` from where those are not given.
         reward: a function of (trajectory, scenario), or a group reward such as a judge.
         base_model: a short name (``art models``), a directory or a model id.
@@ -75,6 +77,7 @@ async def atrain(
         InputError: something given cannot be used.
         ArtError: the run failed; what was done so far is in its directory, and it can be resumed.
     """
+    began = time.monotonic()
     shown = progress or Progress()
     if reward is None:
         raise InputError("a reward is needed: a function of (trajectory, scenario), or a group reward such as a judge")
@@ -89,33 +92,39 @@ async def atrain(
         model = _model(base_model, backend)
         splits = _splits(scenarios, validation, test, settings)
     Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
-    await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
-    if resume is None:
-        directory = _new_directory(settings, model)
-        record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
-        splits.write(directory.scenarios)
-        directory.write_record(record)
-    with directory.lock():
-        began = time.monotonic()
-        async with _backend(backend, model, settings, directory) as opened:
-            run_sinks = SinkSet(sinks, on_problem=shown.warn)
-            interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
-            with MetricsLog(directory.metrics) as log, interrupt:
-                run = TrainingRun(
-                    agent=agent,
-                    reward=reward,
-                    backend=opened,
-                    config=settings,
-                    splits=splits,
-                    directory=directory,
-                    log=log,
-                    progress=shown,
-                    sinks=run_sinks,
-                    interrupt=interrupt,
-                    clock=Clock(limit=settings.max_time),
-                    began=began,
-                )
-                return await _go(run, record)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(_release, agent)
+        await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
+        if resume is None:
+            directory = _new_directory(settings, model)
+            record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
+            splits.write(directory.scenarios)
+            directory.write_record(record)
+        stack.enter_context(directory.lock())
+        opened = await stack.enter_async_context(_backend(backend, model, settings, directory))
+        interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
+        run = TrainingRun(
+            agent=agent,
+            reward=reward,
+            backend=opened,
+            config=settings,
+            splits=splits,
+            directory=directory,
+            log=stack.enter_context(MetricsLog(directory.metrics)),
+            progress=shown,
+            sinks=SinkSet(sinks, on_problem=shown.warn),
+            interrupt=stack.enter_context(interrupt),
+            clock=Clock(limit=settings.max_time),
+            began=began,
+        )
+        return await _go(run, record)
+
+
+async def _release(agent: Agent) -> None:
+    """Let an agent that holds something over many rollouts, such as server sessions, let go of it."""
+    close = getattr(agent, "close", None)
+    if inspect.iscoroutinefunction(close):
+        await close()
 
 
 def train(
@@ -148,8 +157,10 @@ async def _go(run: TrainingRun, record: Mapping[str, Any]) -> RunResult:
     """Restore, train, and leave a summary and a report whatever happens."""
     loading = await _restore(run)
     title = f"Training {record['base_model']}"
+    using = run.backend.describe()
     facts = {
-        "model": ", ".join(f"{key} {value}" for key, value in run.backend.describe().items() if isinstance(value, str)),
+        "model": f"{using['base_model']} on {using.get('device')}, computing in {using.get('precision')}",
+        **{name: using[name] for name in ("chat template",) if name in using},
         "scenarios": ", ".join(f"{len(getattr(run.splits, name))} {name}" for name in ("train", "validation", "test")),
         "run": run.directory.path,
     }

@@ -6,6 +6,7 @@ The three never overlap: a scenario that occurs in two of them, under the same i
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,14 +80,29 @@ class Schedule:
         return [self._scenarios[index] for index in self._stream[end - self._size : end]]
 
     def _add_epoch(self) -> None:
-        order = list(range(len(self._scenarios)))
-        rng("scenarios", self._seed, self._epochs).shuffle(order)
+        order = _interleaved(self._scenarios, rng("scenarios", self._seed, self._epochs))
         begun = len(self._stream) % self._size
         taken = set(self._stream[len(self._stream) - begun :]) if begun else set()
         first = [index for index in order if index not in taken][: self._size - begun] if taken else []
         chosen = set(first)
         self._stream += first + [index for index in order if index not in chosen]
         self._epochs += 1
+
+
+def _interleaved(scenarios: Sequence[Scenario], draw: random.Random) -> list[int]:
+    """Indices in random order, those of each kind (``metadata["tool"]``) spread evenly over it.
+
+    A step of a few scenarios then sees the kinds in the proportion they have, not by the luck of the draw.
+    """
+    kinds: dict[str, list[int]] = {}
+    for index, scenario in enumerate(scenarios):
+        kinds.setdefault(str(scenario.metadata.get("tool", "")), []).append(index)
+    places: list[tuple[float, int]] = []
+    for _, members in sorted(kinds.items()):
+        draw.shuffle(members)
+        begin = draw.random()
+        places += [((rank + begin) / len(members), index) for rank, index in enumerate(members)]
+    return [index for _, index in sorted(places)]
 
 
 def make_splits(

@@ -90,7 +90,12 @@ class TrainingRun:
         number, began = self.step + 1, time.monotonic()
         self.progress.step_started(number, len(scenarios) * self.config.rollout.group_size)
         groups = await self._gather(number, scenarios)
-        batch = make_batch(groups, scale=self.config.advantage_scale, max_row_tokens=self.config.max_row_tokens)
+        batch = make_batch(
+            groups,
+            scale=self.config.advantage_scale,
+            trained_per_group=self.config.trained_per_group,
+            max_row_tokens=self.config.max_row_tokens,
+        )
         self._check_versions(batch)
         self._record(number, groups, batch)
         seconds = {"rollout": time.monotonic() - began}

@@ -10,7 +10,7 @@ head, D head size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -65,28 +65,34 @@ class SuffixWindow:
         return self.used - int(self._slots.shape[1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SegmentPlan:
-    """What one forward attends to."""
+    """What one forward attends to; its masks are made once for all layers."""
 
     groups: Sequence[PrefixGroup]
     """Disjoint; rows in none of them have no prefix."""
     window: SuffixWindow
     prefix_lengths: torch.Tensor
     """(B,) tokens of each row's prefix."""
+    _hidden: dict[int | None, torch.Tensor] = field(default_factory=dict)
 
     def positions(self) -> torch.Tensor:
         """(B, T) absolute positions of the new tokens."""
         return self.prefix_lengths[:, None] + self.window.slots
 
-    def suffix_mask(self, sliding_window: int | None) -> torch.Tensor:
-        """(B, 1, 1, T, S) True where a new token may look at a slot."""
+    def hidden_slots(self, sliding_window: int | None) -> torch.Tensor:
+        """(B, 1, 1, T, S) True where a new token must not look at a slot."""
+        if sliding_window not in self._hidden:
+            self._hidden[sliding_window] = self._compare(sliding_window)
+        return self._hidden[sliding_window]
+
+    def _compare(self, sliding_window: int | None) -> torch.Tensor:
         slots = torch.arange(self.window.used, device=self.window.slots.device)
         distance = self.window.slots[:, :, None] - slots  # (B, T, S)
-        allowed = distance >= 0
+        hidden = distance < 0
         if sliding_window is not None:
-            allowed &= distance < sliding_window
-        return allowed[:, None, None]
+            hidden |= distance >= sliding_window
+        return hidden[:, None, None]
 
 
 def use_segment_attention(model: PreTrainedModel) -> None:
@@ -131,7 +137,7 @@ def segment_attention(
     queries = (query * scale).reshape(rows, kv_heads, -1, size)  # (B, H, G*T, D)
     scores = queries @ key.transpose(2, 3)  # (B, H, G*T, S)
     scores = _cap(scores, softcap).view(rows, kv_heads, -1, tokens, slots)
-    scores = scores.masked_fill(~segment_plan.suffix_mask(sliding_window), float("-inf"))
+    scores = scores.masked_fill(segment_plan.hidden_slots(sliding_window), float("-inf"))
     scores = scores.view(rows, kv_heads, -1, slots)
     layer: int = module.layer_idx
     groups = segment_plan.groups

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
 
 from art_core.errors import InputError
 from art_core.rendering.tokenizer import TransformersTokenizer
@@ -36,6 +37,7 @@ def load_model(name: str, *, device: str = "cpu") -> LoadedModel:
         InputError: unknown name (says which are known), or files that are not a causal language model.
     """
     path = resolve(name)
+    disable_progress_bar()
     try:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:

@@ -53,7 +53,7 @@ MEANINGS: dict[str, str] = {
     "stale": "drawn by weights older than allowed",
     "failed": "the rollout ended by an error",
     "unscored": "the reward or judge gave no score",
-    "not_selected": "left out by the selection of groups",
+    "not_selected": "left out so that those that differ most are trained",
     "superseded": "replaced by a retry",
     "over_long": "longer than a training row may be",
     "not_trainable": "drawn greedily, from a truncated distribution or without a finite logprob",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,8 +27,8 @@ def same(expected: Any, given: Any) -> bool:
 def similarity(expected: Any, given: Any) -> float:
     """1 for the same value; for a near miss at most 0.4, in steps a learner can climb.
 
-    Text: 0.4 times the share of its words and numbers that occur in order (case aside), so the right continent of a
-    zone or the right hour of a time earn a part. Numbers: 0.4 times one minus the relative difference. A value of the
+    Text: 0.4 times the square of its Ratcliff-Obershelp ratio (case aside), so that every right piece earns a little and
+    the last wrong letter costs little, while text that has only a few letters in common earns next to nothing. Numbers: 0.4 times one minus the relative difference. A value of the
     wrong type whose text is right: 0.4. Lists and objects: the mean over their members, missing and superfluous ones
     counting 0.
     """
@@ -44,20 +44,13 @@ def similarity(expected: Any, given: Any) -> float:
     if isinstance(expected, int | float) and isinstance(given, int | float):
         return _MOST_FOR_A_MISS * max(0.0, 1 - abs(expected - given) / max(abs(expected), 1))
     if isinstance(expected, str | int | float) and isinstance(given, str | int | float):
-        return _MOST_FOR_A_MISS * _shared_words(str(expected), str(given))
+        return _MOST_FOR_A_MISS * _closeness(str(expected), str(given)) ** 2
     return 0.0
 
 
-def _shared_words(expected: str, given: str) -> float:
-    """The longest common subsequence of words over the longer count of words."""
-    left, right = (re.findall(r"[^\W_]+", text.casefold()) for text in (expected, given))
-    row = [0] * (len(right) + 1)
-    for word in left:
-        before = row
-        row = [0]
-        for index, other in enumerate(right):
-            row.append(before[index] + 1 if word == other else max(before[index + 1], row[index]))
-    return row[-1] / max(len(left), len(right), 1)
+def _closeness(expected: str, given: str) -> float:
+    """Twice the letters in matching blocks over all letters (``difflib``)."""
+    return difflib.SequenceMatcher(None, expected.casefold(), given.casefold(), autojunk=False).ratio()
 
 
 def assign(scores: Sequence[Sequence[float]]) -> dict[int, int]:

@@ -35,16 +35,17 @@ _TEXT_COST = 0.1
 class ToolCallWeights:
     """The shares of the reward; they are scaled to sum to 1."""
 
-    call: float = 0.15
+    call: float = 0.1
     """A call that can be read was made."""
-    tool: float = 0.15
+    tool: float = 0.1
     """It names the right tool."""
-    names: float = 0.2
+    names: float = 0.15
     """It gives the right argument names."""
-    values: float = 0.4
+    values: float = 0.55
     """It gives the right values."""
     answered: float = 0.1
-    """The server's answer to it is not an error."""
+    """The server's answer to it is not an error; counts only where all values are right, so that a valid
+    question that was not asked (one copied from an example, say) is no better than a misspelt right one."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -130,12 +131,13 @@ class ToolCallReward:
         every = given.keys() | arguments.keys()
         shared = given.keys() & arguments.keys()
         close = sum(similarity(arguments[key], given[key]) for key in shared)
+        values = close / len(every) if every else 1.0
         return {
             "call": 1.0,
             "tool": 1.0,
             "names": len(shared) / len(every) if every else 1.0,
-            "values": close / len(every) if every else 1.0,
-            "answered": float(call.answered),
+            "values": values,
+            "answered": float(call.answered and values == 1.0),
         }
 
     def _total(self, parts: Mapping[str, float]) -> float:

@@ -30,12 +30,11 @@ _NOW = (
 _CONVERT = (
     "It is {clock} in {source}. What time is it in {target}?",
     "When it is {clock} in {source}, what time is it in {target}?",
-    "What time is it in {target} when it is {clock} in {source}?",
     "Convert {clock} {source} time to {target} time.",
     "A call starts at {clock} in {source}. What time is that in {target}?",
     "If the clock shows {clock} in {source}, what does it show in {target}?",
     "The meeting is at {clock} {source} time. When is that in {target}?",
-    "I am in {target}. A show starts at {clock} in {source}. When does it start for me?",
+    "A show starts at {clock} in {source}. When does it start for me in {target}?",
 )
 _FRAMES = {("zone",): _NOW, ("clock", "source zone", "target zone"): _CONVERT}
 

@@ -46,8 +46,8 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
     """Split by content.
 
     Validation and test get exactly the sizes asked for, each scenario of them with content of its own, drawn from the
-    tools in proportion to how often they are asked for; at least half of each tool's content stays in training as long
-    as the sizes allow it. The result depends on the scenarios and the seed, not on their order (training keeps it).
+    tools in proportion to how often they are asked for; at least a third of each tool's content stays in training
+    as long as the sizes allow it. The result depends on the scenarios and the seed, not on their order (training keeps it).
 
     Raises:
         InputError: a size is negative, an id occurs twice, or too few scenarios have content of their own.
@@ -69,13 +69,15 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
     for group in groups:
         strata[_stratum(group[0])].append(group)
     sizes = {name: sum(map(len, members)) for name, members in strata.items()}
-    held = {name: len(members) // 2 for name, members in strata.items()}
+    held = {name: len(members) * 2 // 3 for name, members in strata.items()}
     if sum(held.values()) < validation + test:
         held = {name: len(members) for name, members in strata.items()}
     drawn: dict[str, list[Scenario]] = {}
     taken: dict[str, int] = dict.fromkeys(strata, 0)
-    for part, size in (("test", test), ("validation", validation)):
-        quotas = _quotas(size, sizes, {name: held[name] - taken[name] for name in strata})
+    outside_quotas = _quotas(validation + test, sizes, held)
+    test_quotas = _quotas(test, outside_quotas, outside_quotas)
+    rest_quotas = {name: outside_quotas[name] - test_quotas[name] for name in strata}
+    for part, quotas in (("test", test_quotas), ("validation", rest_quotas)):
         chosen: list[Scenario] = []
         for name in sorted(strata):
             ordered = _shuffled(strata[name], seed)
@@ -153,7 +155,7 @@ def _shuffled(groups: list[list[Scenario]], seed: int) -> list[list[Scenario]]:
 def _quotas(total: int, sizes: Mapping[str, int], room: Mapping[str, int]) -> dict[str, int]:
     """``total`` divided in proportion to ``sizes``, none above its room; what room refuses goes to those that have it."""
     names = sorted(sizes)
-    whole = sum(sizes.values())
+    whole = max(1, sum(sizes.values()))
     quotas = {name: min(total * sizes[name] // whole, room[name]) for name in names}
     while sum(quotas.values()) < total:
         open_names = [name for name in names if quotas[name] < room[name]]

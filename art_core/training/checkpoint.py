@@ -25,7 +25,7 @@ from art_core.errors import InputError
 from .manifest import verify, write_directory
 from .trainer import GrpoTrainer
 
-__all__ = ["load", "load_adapter", "save", "save_adapter"]
+__all__ = ["load", "load_adapter", "read_extra", "save", "save_adapter"]
 
 _WEIGHTS = "adapter_model.safetensors"
 _OPTIMIZER = "optimizer.safetensors"
@@ -77,15 +77,21 @@ def load(directory: Path, trainer: GrpoTrainer) -> dict[str, Any]:
     """
     verify(directory)
     tensors = _read(directory / _OPTIMIZER)
-    try:
-        saved = json.loads((directory / _TRAINER).read_text(encoding="utf-8"))
-        counters, extra = saved["counters"], dict(saved["extra"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{str(directory / _TRAINER)!r} cannot be read: {error}") from error
+    counters, extra = _read_trainer(directory)
     weights = _checked_weights(directory, trainer.model)
     trainer.load_state(tensors, counters)
     set_peft_model_state_dict(trainer.model, weights, adapter_name=trainer.model.active_adapter)
     return extra
+
+
+def read_extra(directory: Path) -> dict[str, Any]:
+    """The ``extra`` a checkpoint was saved with; loads no weights.
+
+    Raises:
+        InputError: the directory is not a whole checkpoint.
+    """
+    verify(directory)
+    return _read_trainer(directory)[1]
 
 
 def load_adapter(directory: Path, model: PeftModel) -> None:
@@ -95,6 +101,14 @@ def load_adapter(directory: Path, model: PeftModel) -> None:
         InputError: a file cannot be read, or names or shapes differ; nothing was changed.
     """
     set_peft_model_state_dict(model, _checked_weights(directory, model), adapter_name=model.active_adapter)
+
+
+def _read_trainer(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        saved = json.loads((directory / _TRAINER).read_text(encoding="utf-8"))
+        return saved["counters"], dict(saved["extra"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{str(directory / _TRAINER)!r} cannot be read: {error}") from error
 
 
 def _checked_weights(directory: Path, model: PeftModel) -> dict[str, torch.Tensor]:

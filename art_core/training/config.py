@@ -35,9 +35,9 @@ class TrainingConfig(Config):
     """How far the probability ratio of a token may rise above 1 before it stops being pushed up."""
     passes: int = Field(default=1, ge=1)
     """Updates made from the samples of one step, each from all of them."""
-    micro_batch_tokens: int = Field(default=1024, ge=1)
+    micro_batch_tokens: int = Field(default=2048, ge=1)
     """Most tokens, padding included, that go through the model at once; bounds memory and never changes the result."""
-    min_shared_tokens: int = Field(default=64, ge=1)
+    min_shared_tokens: int = Field(default=96, ge=1)
     """A prefix that rows share is computed once where that saves at least so many tokens; on a CPU the extra forward
     pass of a 135M model pays from about 50 on."""
 

@@ -66,8 +66,9 @@ class SplitModel:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the compute lock and compute in the chosen precision."""
-        with COMPUTE, torch.autocast(self.device.type, torch.bfloat16, enabled=self._precision == "bfloat16"):
+        """Let others compute first, then compute in the chosen precision."""
+        COMPUTE.give_way()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._precision == "bfloat16"):
             yield
 
     def hidden(self, ids: torch.Tensor, cache: Cache | None) -> torch.Tensor:
@@ -114,7 +115,7 @@ def run_tree(model: SplitModel, root: Node, on_tokens: OnTokens, *, gradients: b
     """Visit every batch of a tree; with ``gradients``, add those of all losses to the parameters' ``grad``.
 
     ``on_tokens`` is called with the logprobs of trained tokens, ``log_softmax(logits / temperature)`` in float32, in
-    pieces: one or more calls a batch. The compute lock is held for one forward or backward pass at a time.
+    pieces: one or more calls a batch. Between passes it gives way to others who want to compute.
     """
     with torch.set_grad_enabled(gradients):
         _Walk(model, on_tokens, gradients).below(root, [])

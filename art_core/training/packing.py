@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from art_core.trajectory.samples import TrainingSample
 
-__all__ = ["Batch", "Node", "build_tree"]
+__all__ = ["Batch", "Node", "build_tree", "cut"]
 
 Ints = NDArray[np.int64]
 
+_BATCH_COST = 96  # a forward and backward pass costs as much as about so many tokens, however few it has
 _CACHE_SHARE = 16  # a token attended to through the cache weighs this many times less than one computed
 
 
@@ -138,20 +139,13 @@ class _Packer:
         return end
 
     def leaves(self, rows: list[int], start: int) -> tuple[Batch, ...]:
-        """The rest of each row from ``start`` on, longest first, cut into micro-batches."""
-        batches: list[Batch] = []
-        chosen: list[list[int]] = []
-        widest = 0
-        for row in sorted(rows, key=lambda row: -self._ends[row]):
-            if chosen and (len(chosen) + 1) * (widest + start // _CACHE_SHARE) > self._budget:
-                batches.append(self._batch(chosen, start, None))
-                chosen = []
-            if not chosen:
-                widest = self._ends[row] - start
-            chosen.append([row])
-        if chosen:
-            batches.append(self._batch(chosen, start, None))
-        return tuple(batches)
+        """The rest of each row from ``start`` on, longest first, cut into micro-batches with little padding."""
+        order = sorted(rows, key=lambda row: -self._ends[row])
+        widths = [self._ends[row] - start for row in order]
+        return tuple(
+            self._batch([[row] for row in order[first:last]], start, None)
+            for first, last in cut(widths, budget=self._budget, cached=start // _CACHE_SHARE)
+        )
 
     def _batch(self, lines: list[list[int]], start: int, end: int | None) -> Batch:
         """Positions ``start`` to ``end`` (None: each row's own end); a line holds the samples that share it."""
@@ -178,3 +172,29 @@ class _Packer:
             ask_row=columns[:, 2],
             ask_position=columns[:, 3],
         )
+
+
+def cut(widths: Sequence[int], *, budget: int, cached: int = 0) -> list[tuple[int, int]]:
+    """Where to cut rows of falling ``widths`` into batches: as (first, last) pairs, last excluded.
+
+    The padded tokens of all batches plus ``_BATCH_COST`` for each are fewest. A batch of several rows stays within
+    ``budget`` tokens, counting ``cached`` more per row.
+    """
+    cost, origin = [0], [0]
+    for last in range(1, len(widths) + 1):
+        best, place = None, last - 1
+        for first in range(last - 1, -1, -1):
+            rows = last - first
+            if rows > 1 and rows * (widths[first] + cached) > budget:
+                break
+            total = cost[first] + rows * widths[first] + _BATCH_COST
+            if best is None or total <= best:
+                best, place = total, first
+        cost.append(best or 0)
+        origin.append(place)
+    cuts: list[tuple[int, int]] = []
+    last = len(widths)
+    while last:
+        cuts.append((origin[last], last))
+        last = origin[last]
+    return cuts[::-1]

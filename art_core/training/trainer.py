@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from art_core.errors import InputError
+from art_core.models.compute import COMPUTE
 from art_core.models.config import Precision
 from art_core.trajectory.samples import TrainingSample
 
@@ -60,7 +61,7 @@ class GrpoTrainer:
         self._pad_id = pad_id
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._optimizer = Optimizer(self._trainable, self.config)
-        self._split = SplitModel(model, precision=precision)
+        self._split = COMPUTE.run(SplitModel, model, precision=precision)
         self.step_count = 0
         """Calls of ``step`` that updated the weights."""
 
@@ -92,6 +93,14 @@ class GrpoTrainer:
             InputError: see ``step.plan``; nothing was changed.
             NonFiniteError: a loss or gradient was not finite; weights and optimizer are as they were before the call.
         """
+        return COMPUTE.run(self._step, samples, advantages, on_progress)
+
+    def _step(
+        self,
+        samples: Sequence[TrainingSample],
+        advantages: Sequence[float],
+        on_progress: Callable[[float], None] | None,
+    ) -> StepReport:
         began = time.monotonic()
         work = plan(samples, advantages, model=self._split, config=self.config, pad_id=self._pad_id)
         if not work.samples:
@@ -116,7 +125,7 @@ class GrpoTrainer:
 
     def logprobs(self, samples: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
         """Per sample (L,) logprobs of its trained tokens under the present weights, in nats; 0 elsewhere."""
-        return token_logprobs(samples, model=self._split, config=self.config, pad_id=self._pad_id)
+        return COMPUTE.run(token_logprobs, samples, model=self._split, config=self.config, pad_id=self._pad_id)
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """What a checkpoint needs besides the adapter: the optimizer's tensors, and counters as plain values."""

@@ -133,7 +133,7 @@ class McpAgent:
         catalog = await self._discovered()
         async with AsyncExitStack() as stack:
             workdir = None
-            if self._uses_workdir:
+            if self.uses_workdir:
                 workdir = await stack.enter_async_context(fresh_workdir(self._fixture))
             caller = self._caller(workdir)
             stack.push_async_callback(caller.release)
@@ -224,7 +224,8 @@ class McpAgent:
         return self._runtime
 
     @property
-    def _uses_workdir(self) -> bool:
+    def uses_workdir(self) -> bool:
+        """Whether a server's command or environment mentions ``{workdir}``."""
         return any(server.uses_workdir for server in self.servers)
 
     def _check(self) -> None:
@@ -242,12 +243,12 @@ class McpAgent:
         if options.call_seconds <= 0 or options.start_seconds <= 0:
             raise InputError("call_timeout and start_timeout must be above 0 seconds")
         check_fixture(self._fixture)
-        if self._uses_workdir and options.isolation != "rollout":
+        if self.uses_workdir and options.isolation != "rollout":
             name = next(server.name for server in self.servers if server.uses_workdir)
             raise InputError(
                 f"MCP server {name!r} uses {{workdir}}, which needs isolation='rollout', not {options.isolation!r}"
             )
-        if self._fixture is not None and not self._uses_workdir:
+        if self._fixture is not None and not self.uses_workdir:
             raise InputError(
                 f"fixture {str(self._fixture)!r} is given but no server's command or env mentions {{workdir}}"
             )

@@ -39,8 +39,9 @@ _EXAMPLES = 2
 class ServerOptions:
     """How the servers are run and which of their tools are offered."""
 
-    isolation: Annotated[Literal["rollout", "shared", "pool"], Parameter(group=_SERVER)] = "rollout"
-    """A session per rollout, one for all, or a pool of reused ones."""
+    isolation: Annotated[Literal["rollout", "shared", "pool"] | None, Parameter(group=_SERVER)] = None
+    """A session per rollout, one for all, or a pool of reused ones. Default: rollout, or shared where the server
+    declares every offered tool read-only."""
     fixture: Annotated[Path | None, Parameter(group=_SERVER)] = None
     """A directory to copy for every rollout; its place is written {workdir} in the command."""
     tools: Annotated[tuple[str, ...], Parameter(group=_SERVER, consume_multiple=True)] = ()
@@ -73,7 +74,7 @@ class TaskOptions:
     """A JSONL file of scenarios; made from the tools' schemas unless given."""
     reward: Annotated[str | None, Parameter(group=_TASK)] = None
     """A function of (trajectory, scenario), as module:function; the expected call is compared unless given."""
-    generate: Annotated[int, Parameter(group=_TASK)] = 400
+    generate: Annotated[int, Parameter(group=_TASK)] = 300
     """How many scenarios to make."""
     hint: Annotated[tuple[str, ...], Parameter(group=_TASK)] = ()
     """parameter=value: something real on the server, such as repo_path=/srv/repo; may come several times."""
@@ -115,7 +116,9 @@ def train_mcp(
     shown = Progress(quiet=options.quiet, as_json=options.json_output)
     agent = McpAgent(**settings)
     catalog = asyncio.run(_discover(agent))
-    _show(shown, agent.servers, catalog)
+    if server.isolation is None and all(tool.read_only for tool in catalog.offered) and not agent.uses_workdir:
+        settings["isolation"] = "shared"
+    _show(shown, agent.servers, catalog, settings["isolation"])
     parts: dict[str, Sequence[Scenario]]
     if given is None:
         parts = _make_scenarios(catalog, task, config, shown)
@@ -139,10 +142,17 @@ def train_mcp(
 
 
 def _defaults(*, generated: bool) -> TrainConfig:
-    """What suits short, checkable calls on a laptop, where scenarios are generated."""
+    """What suits short, checkable calls on a laptop: many siblings compared, few trained, and advantages that keep the
+    size of what was earned, so that hair-breadth differences of partial credit count little."""
     if not generated:
         return TrainConfig()
-    return TrainConfig.build(rollout={"max_tokens": 96}, steps=40, max_time="12m")
+    return TrainConfig.build(
+        rollout={"max_tokens": 80, "group_size": 8, "scenarios_per_step": 6, "concurrency": 64},
+        trained_per_group=4,
+        advantage_scale="none",
+        steps=40,
+        max_time="11m",
+    )
 
 
 def _agent_options(servers: Sequence[str], server: ServerOptions, task: TaskOptions) -> dict[str, Any]:
@@ -150,7 +160,7 @@ def _agent_options(servers: Sequence[str], server: ServerOptions, task: TaskOpti
     turns = task.max_turns if task.max_turns is not None else 1 if task.scenarios is None else 8
     settings: dict[str, Any] = {
         "servers": [_with_options(item, server).to_entry() for item in parse_servers(list(servers))],
-        "isolation": server.isolation,
+        "isolation": server.isolation or "rollout",
         "max_turns": turns,
         "call_timeout": server.call_timeout,
     }
@@ -212,9 +222,13 @@ async def _discover(agent: McpAgent) -> Catalog:
         await agent.close()
 
 
-def _show(shown: Progress, servers: Sequence[Server], catalog: Catalog) -> None:
+def _show(shown: Progress, servers: Sequence[Server], catalog: Catalog, isolation: str) -> None:
     for server in servers:
         shown.note(f"server {server.name}: {server.shown}")
+    if isolation == "shared" and all(tool.read_only for tool in catalog.offered):
+        shown.note(
+            "every offered tool is declared read-only: one session serves all rollouts (--isolation rollout: one each)"
+        )
     shown.tools(catalog.specs, source=" and ".join(server.name for server in servers))
     for tool in catalog.withheld:
         shown.note(f"withheld: {tool.name}: {tool.withheld}")

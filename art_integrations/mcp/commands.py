@@ -25,6 +25,7 @@ __all__ = ["WORKDIR", "OAuth", "Server", "ServerLike", "expand", "parse_servers"
 
 WORKDIR = "{workdir}"
 Transport = Literal["stdio", "http", "sse"]
+_SECRET = re.compile(r"token|secret|passw|api[-_]?key|credential|authorization|cookie", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JSON_KEYS = {"command", "args", "env", "cwd", "url", "type", "transport", "headers"}
 _OUR_KEYS = {"name", "bearer", "oauth", "concurrency", "calls_per_second"}
@@ -104,7 +105,18 @@ class Server:
         return any(WORKDIR in text for text in (*self.command, *self.env.values(), self.cwd or ""))
 
     def to_entry(self) -> dict[str, Any]:
-        """The server as an entry of ``mcp.json`` with our additions, plain values only; ``parse_servers`` reads it back."""
+        """The server as an entry of ``mcp.json`` with our additions, plain values only; ``parse_servers`` reads it back.
+
+        Raises:
+            InputError: an environment value or header looks like a secret and is written out.
+        """
+        for kind, values in (("env", self.env), ("header", self.headers)):
+            for key, value in values.items():
+                if _SECRET.search(key) and not _VARIABLE.search(value):
+                    raise InputError(
+                        f"MCP server {self.name!r}: {kind} {key!r} looks like a secret and would be kept with the run; "
+                        f"set an environment variable and write {key}=${{ITS_NAME}}"
+                    )
         entry: dict[str, Any] = {"name": self.name}
         if self.command:
             program = "python" if self.command[0] == sys.executable else self.command[0]

@@ -19,12 +19,14 @@ from art_core.errors import InputError
 from art_core.inference.local_policy import LocalPolicy
 from art_core.inference.protocol import Capabilities, Completion, Policy, SamplingParams
 from art_core.inference.scripted import ScriptedPolicy
+from art_core.inference.transformers_engine import TransformersEngine
 from art_core.messages import Message, ToolSpec
 from art_core.rendering.renderer import Renderer
-from art_core.rendering.tokenizer import BytesTokenizer
+from art_core.rendering.tokenizer import BytesTokenizer, TransformersTokenizer
 from art_core.trajectory.graph import PolicyVersion, Span, Turn
 from art_core.trajectory.recorder import Recorder
 from art_core.trajectory.samples import samples_of
+from tests.tiny import tiny_model, tiny_tokenizer
 
 
 class RandomEngine:
@@ -44,6 +46,11 @@ class RandomEngine:
 
 FACTORIES: dict[str, Callable[[], Policy]] = {
     "local": lambda: LocalPolicy(RandomEngine(), Renderer(BytesTokenizer())),  # type: ignore[arg-type]
+    "transformers": lambda: LocalPolicy(
+        TransformersEngine(tiny_model()),
+        Renderer(TransformersTokenizer(tiny_tokenizer())),
+        sampling=SamplingParams(max_tokens=12, temperature=3.0),
+    ),
     "scripted": lambda: ScriptedPolicy(lambda messages, tools: f"answer {len(messages)}"),
 }
 

@@ -85,3 +85,23 @@ def test_no_score_at_all_names_the_first_reason():
         RewardError, match="none of the 2 rollouts of this step has a score; the first reason: no verdict"
     ):
         make_batch([group(rollout("a"), rollout("b"))])
+
+
+def test_the_siblings_that_differ_most_are_trained_and_compared_with_each_other():
+    siblings = [rollout(name, reward) for name, reward in (("a", 0.5), ("b", 1.0), ("c", 0.4), ("d", 0.0))]
+    batch = make_batch([group(*siblings)], trained_per_group=2)
+    assert batch.fates == {"a": "not_selected", "b": "trained", "c": "not_selected", "d": "trained"}
+    assert sorted(batch.advantages) == pytest.approx([-1.0, 1.0], abs=1e-4)
+    assert batch.ledger["not_selected"].rollouts == 2
+
+
+def test_a_rare_success_is_always_among_the_selected():
+    siblings = [rollout(f"r{number}", 1.0 if number == 5 else 0.1) for number in range(8)]
+    batch = make_batch([group(*siblings)], trained_per_group=4)
+    assert batch.fates["r5"] == "trained"
+    assert sum(fate == "trained" for fate in batch.fates.values()) == 4
+
+
+def test_a_missing_reward_is_not_selected_away():
+    batch = make_batch([group(rollout("a", 0.0), rollout("b", None), rollout("c", 1.0))], trained_per_group=2)
+    assert batch.fates == {"a": "trained", "b": "unscored", "c": "trained"}

@@ -118,5 +118,5 @@ async def test_evaluation_is_greedy_and_says_so(backend):
 async def test_it_says_what_it_runs_on(backend):
     facts = backend.describe()
     assert facts["precision"] == "float32"
-    assert facts["chat_template"] == "with the fallback tool section"
+    assert facts["chat template"] == "with the fallback tool section"
     assert facts["probe"]["float32_gflops"] > 0

@@ -125,3 +125,34 @@ def test_what_cannot_be_read_is_named(server, message):
 def test_contradictions_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         Server(name="s", **fields)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        Server(name="a", command=("prog", "{workdir}"), env={"LEVEL": "1", "API_KEY": "${MY_KEY}"}, cwd="/srv"),
+        Server(
+            name="b", url="https://h/mcp", transport="http", headers={"X-Team": "red"}, bearer="TOKEN", concurrency=2
+        ),
+        Server(
+            name="c",
+            url="https://h/sse",
+            transport="sse",
+            calls_per_second=1.5,
+            oauth=OAuth(client_id="ID", client_secret="SECRET", issuer="https://issuer"),
+        ),
+    ],
+    ids=lambda server: server.name,
+)
+def test_an_entry_reads_back_as_the_same_server(server):
+    assert parse_servers([server.to_entry()]) == [server]
+
+
+def test_an_entry_keeps_python_portable():
+    assert parse_servers("python -m x")[0].to_entry() == {"name": "x", "command": "python", "args": ["-m", "x"]}
+
+
+@pytest.mark.parametrize("given", [{"env": {"API_KEY": "abc"}}, {"env": {"MY_PASSWORD": "abc"}}])
+def test_a_secret_written_out_does_not_become_an_entry(given):
+    with pytest.raises(InputError, match=r"looks like a secret .* write \w+=\$\{ITS_NAME\}"):
+        Server(name="a", command=("prog",), **given).to_entry()

@@ -28,11 +28,11 @@ def test_not_equal_as_json(one: object, other: object) -> None:
 @pytest.mark.parametrize(
     ("expected", "given_", "close"),
     [
-        ("Asia/Tokyo", "Asia/Seoul", 0.2),
-        ("Asia/Tokyo", "tokyo", 0.2),
-        ("America/New_York", "America/New York", 0.4),
-        ("14:30", "14:45", 0.2),
-        ("Asia/Tokyo", "Europe/Paris", 0.0),
+        ("Asia/Tokyo", "Asia/Seoul", 0.4 * (2 * 6 / 20) ** 2),
+        ("Asia/Tokyo", "tokyo", 0.4 * (2 * 5 / 15) ** 2),
+        ("America/New_York", "America/New York", 0.4 * (2 * 15 / 32) ** 2),
+        ("14:30", "14:45", 0.4 * (2 * 3 / 10) ** 2),
+        ("Asia/Tokyo", "Europe/Paris", 0.4 * (2 * 2 / 22) ** 2),
         (10, 9, 0.36),
         (5, "5", 0.4),
         (True, "true", 0.4),

@@ -76,9 +76,15 @@ def test_each_step_towards_the_right_call_earns_more() -> None:
 def test_parts_are_reported() -> None:
     reward = scored(says(("convert_time", ZONES | {"time": "14:00"})), error="tool_error")
     assert reward.parts == pytest.approx(
-        {"call": 1, "tool": 1, "names": 1, "values": 2.2 / 3, "answered": 0, "surplus": 0, "text": 0}
+        {"call": 1, "tool": 1, "names": 1, "values": 2.256 / 3, "answered": 0, "surplus": 0, "text": 0}
     )
-    assert reward.value == pytest.approx(0.15 + 0.15 + 0.2 + 0.4 * 2.2 / 3)
+    assert reward.value == pytest.approx(0.1 + 0.1 + 0.15 + 0.55 * 2.256 / 3)
+
+
+def test_a_valid_call_to_somewhere_else_earns_less_than_a_misspelt_right_one() -> None:
+    elsewhere = scored(says(("convert_time", ZONES | {"source_timezone": "Europe/Paris"})))
+    misspelt = scored(says(("convert_time", ZONES | {"source_timezone": "Asia/Tokio"})), error="tool_error")
+    assert elsewhere.value < misspelt.value
 
 
 @pytest.mark.parametrize("more", [{"error": "tool_error"}, {"answered": False}])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from art_core.training.packing import build_tree
+from art_core.training.packing import build_tree, cut
 
 from .tiny import row, step_rows
 
@@ -150,3 +150,24 @@ def check_batch(batch, samples, history):
 def test_equal_rows_are_computed_once_but_for_their_last_token(copies):
     samples = [row([1, 2, 3, 4, 5], [3, 4])] * copies
     assert computed(tree(samples)) == 3 + copies
+
+
+def test_rows_of_one_length_are_one_batch():
+    assert cut([50] * 8, budget=1000) == [(0, 8)]
+
+
+def test_short_rows_are_parted_from_long_ones_where_padding_costs_more_than_a_pass():
+    assert cut([100, 100, 20, 20], budget=1000) == [(0, 2), (2, 4)]
+    assert cut([100, 100, 90, 90], budget=1000) == [(0, 4)]
+
+
+def test_a_batch_stays_within_the_budget_and_a_longer_row_is_one_of_its_own():
+    assert cut([100, 60, 60, 60], budget=130) == [(0, 1), (1, 2), (2, 4)]
+
+
+def test_cached_tokens_count_for_the_budget():
+    assert cut([60, 60, 60, 60], budget=250, cached=60) == [(0, 2), (2, 4)]
+
+
+def test_no_rows_no_batches():
+    assert cut([], budget=10) == []

@@ -263,16 +263,14 @@ def test_a_frozen_model_is_refused():
         GrpoTrainer(build().requires_grad_(False))
 
 
-def test_micro_batches_take_turns_with_whoever_holds_the_lock():
-    trainer = GrpoTrainer(lora())
-    thread = threading.Thread(target=trainer.step, args=step_rows(), daemon=True)
-    with COMPUTE:
-        thread.start()
-        thread.join(0.2)
-        assert thread.is_alive()
-        assert trainer.step_count == 0
-    thread.join(20)
-    assert trainer.step_count == 1
+def test_others_compute_between_the_micro_batches_of_a_step():
+    trainer, done = GrpoTrainer(lora(), TrainingConfig(micro_batch_tokens=1)), []
+    step = threading.Thread(target=lambda: done.append(trainer.step(*step_rows()).updated))
+    step.start()
+    seen = [COMPUTE.run(lambda: list(done)) for _ in range(3)]
+    step.join(20)
+    assert seen[0] == []
+    assert done == [True]
 
 
 @pytest.mark.parametrize("seed", range(3))
