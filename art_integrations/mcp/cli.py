@@ -150,6 +150,7 @@ def _defaults(*, generated: bool) -> TrainConfig:
         rollout={"max_tokens": 80, "group_size": 8, "scenarios_per_step": 6, "concurrency": 64},
         trained_per_group=4,
         advantage_scale="none",
+        training={"learning_rate": 7e-4},
         steps=40,
         max_time="11m",
     )

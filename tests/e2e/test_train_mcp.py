@@ -35,7 +35,8 @@ def train(model, tmp_path, capsys, monkeypatch):
             "--max-tokens",
             "8",
         ]
-        code = main(["train", "mcp", SERVER, "--model", model, "--tools", "add", "get", *small, *words])
+        chosen = [] if "--model" in words else ["--model", model]
+        code = main(["train", "mcp", SERVER, *chosen, "--tools", "add", "get", *small, *words])
         return code, *capsys.readouterr()
 
     return run
