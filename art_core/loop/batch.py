@@ -15,7 +15,7 @@ from typing import Any
 
 from art_core.errors import NotTrainable, RewardError
 from art_core.observe.ledger import Fate, Ledger
-from art_core.training.advantages import Scale, group_advantages, has_spread
+from art_core.training.advantages import EPSILON, Scale, group_advantages, has_spread
 from art_core.trajectory.samples import TrainingSample
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
@@ -49,6 +49,7 @@ def make_batch(
     groups: Sequence[TrajectoryGroup],
     *,
     scale: Scale = "std",
+    epsilon: float = EPSILON,
     trained_per_group: int | None = None,
     max_row_tokens: int | None = None,
 ) -> Batch:
@@ -56,7 +57,7 @@ def make_batch(
 
     Args:
         groups: scored siblings; a missing reward is None.
-        scale: see ``training.advantages.group_advantages``.
+        scale, epsilon: see ``training.advantages.group_advantages``.
         trained_per_group: how many siblings to train on: the best and the worst, so that their rewards vary most, compared
             with each other alone (max-variance down-sampling, arXiv 2504.13818); None for all.
         max_row_tokens: a rollout with a longer row is left out as over-long; None for no bound.
@@ -69,7 +70,9 @@ def make_batch(
         rewards = [None if trajectory.failed else trajectory.reward for trajectory in group]
         spread = has_spread(rewards)
         selected = _most_varied(rewards, trained_per_group)
-        advantages = group_advantages([r if i in selected else None for i, r in enumerate(rewards)], scale=scale)
+        advantages = group_advantages(
+            [r if i in selected else None for i, r in enumerate(rewards)], scale=scale, epsilon=epsilon
+        )
         for index, (trajectory, advantage) in enumerate(zip(group, advantages, strict=True)):
             rows: list[TrainingSample] = []
             if rewards[index] is None:

@@ -15,7 +15,7 @@ from art_core.config import Config
 from art_core.errors import InputError
 from art_core.models.config import LoraConfig
 from art_core.rollout.limits import Limits
-from art_core.training.advantages import Scale
+from art_core.training.advantages import EPSILON, Scale
 from art_core.training.config import TrainingConfig
 
 __all__ = [
@@ -122,6 +122,8 @@ class TrainConfig(Config):
     """Of the base weights; ``auto`` measures which one this machine is faster at."""
     advantage_scale: Scale = "std"
     """``std`` divides a group's advantages by the spread of its rewards; ``none`` leaves them as they are."""
+    advantage_epsilon: float = Field(default=EPSILON, gt=0)
+    """Added to that spread: rewards that differ by less than about this count for less. Only with ``std``."""
     trained_per_group: int | None = Field(default=None, ge=2)
     """Train only on so many siblings of each group, those whose rewards differ most; all unless given. Sampling is
     cheaper than training, so more siblings can be compared in the same time."""

@@ -93,6 +93,7 @@ class TrainingRun:
         batch = make_batch(
             groups,
             scale=self.config.advantage_scale,
+            epsilon=self.config.advantage_epsilon,
             trained_per_group=self.config.trained_per_group,
             max_row_tokens=self.config.max_row_tokens,
         )
@@ -299,10 +300,9 @@ class TrainingRun:
         }
 
     def _expect_closing(self) -> None:
-        """Estimate the evaluations at the end from the slowest rollout rate seen so far."""
-        seen = [row for row in self.rows if row["kind"] == "eval"]
-        rate = max((row["seconds"] / (row["n"] + row["missing"]) for row in seen), default=0.0)
-        self.clock.closing = rate * (len(self.splits.validation) + len(self.splits.test))
+        """Estimate the evaluations at the end: as long as the last one of each split took."""
+        last = {row["split"]: row["seconds"] for row in self.rows if row["kind"] == "eval"}
+        self.clock.closing = sum(last.values())
 
     def restore(self, extra: Mapping[str, Any]) -> None:
         """Stand where a checkpoint was made, and write its row if the crash came before that.

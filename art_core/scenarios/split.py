@@ -18,7 +18,7 @@ from art_core.messages import canonical_json
 from art_core.randomness import fold, rng
 from art_core.scenario import Scenario
 
-__all__ = ["Split", "content_keys", "split", "worked_examples"]
+__all__ = ["Split", "balanced", "content_keys", "split", "worked_examples"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,9 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
 
 
 def worked_examples(train: Sequence[Scenario], count: int, *, seed: int = 0) -> list[Scenario]:
-    """Training scenarios to show solved in the prompt: one of each tool before a second of any.
+    """Training scenarios to show solved in the prompt: one of each tool before a second of any, the longest call last.
+
+    What comes last is imitated most, and a model finds out sooner that an argument is too many than that one is missing.
 
     Raises:
         InputError: fewer than ``count`` training scenarios say which calls answer them.
@@ -116,7 +118,27 @@ def worked_examples(train: Sequence[Scenario], count: int, *, seed: int = 0) -> 
         for name, queue in queues.items()
         for rank, scenario in enumerate(queue)
     ]
-    return [scenario for _, _, scenario in sorted(ranked, key=lambda item: item[:2])[:count]]
+    chosen = [scenario for _, _, scenario in sorted(ranked, key=lambda item: item[:2])[:count]]
+    return sorted(chosen, key=lambda scenario: len(canonical_json(scenario.expected)))
+
+
+def balanced(scenarios: Sequence[Scenario], *, keep: int = 32) -> tuple[Scenario, ...]:
+    """The scenarios without those beyond one and a half times as many as the least asked tool has; ``keep`` of each
+    tool stay in any case.
+
+    A model that is asked for one tool most of the time soon calls it always, and then never learns the others.
+    """
+    counts: dict[str, int] = defaultdict(int)
+    for scenario in scenarios:
+        counts[_stratum(scenario)] += 1
+    most = max(min(counts.values(), default=0) * 3 // 2, keep)
+    taken: dict[str, int] = defaultdict(int)
+    chosen = []
+    for scenario in scenarios:
+        taken[_stratum(scenario)] += 1
+        if taken[_stratum(scenario)] <= most:
+            chosen.append(scenario)
+    return tuple(chosen)
 
 
 def _groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:

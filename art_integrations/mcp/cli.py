@@ -21,7 +21,7 @@ from art_core.loop.config import TrainConfig
 from art_core.observe.progress import Progress
 from art_core.scenario import Scenario, load_scenarios
 from art_core.scenarios.generate import generate, parse_hints
-from art_core.scenarios.split import split, worked_examples
+from art_core.scenarios.split import balanced, split, worked_examples
 
 from .agent import McpAgent
 from .catalog import Catalog
@@ -142,15 +142,15 @@ def train_mcp(
 
 
 def _defaults(*, generated: bool) -> TrainConfig:
-    """What suits short, checkable calls on a laptop: many siblings compared, few trained, and advantages that keep the
-    size of what was earned, so that hair-breadth differences of partial credit count little."""
+    """What suits short, checkable calls on a laptop: many siblings compared, few trained, and little made of
+    hair-breadth differences in partial credit."""
     if not generated:
         return TrainConfig()
     return TrainConfig.build(
         rollout={"max_tokens": 80, "group_size": 8, "scenarios_per_step": 6, "concurrency": 64},
         trained_per_group=4,
-        advantage_scale="none",
-        training={"learning_rate": 7e-4},
+        advantage_epsilon=0.1,
+        training={"learning_rate": 5e-4},
         steps=40,
         max_time="11m",
     )
@@ -250,7 +250,7 @@ def _make_scenarios(
     parts = split(
         made.scenarios, validation=config.evaluation.validation, test=config.evaluation.test, seed=config.seed
     )
-    return {"scenarios": parts.train, "validation": parts.validation, "test": parts.test}
+    return {"scenarios": balanced(parts.train), "validation": parts.validation, "test": parts.test}
 
 
 def _worked(scenario: Scenario) -> dict[str, Any]:

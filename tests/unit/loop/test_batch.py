@@ -105,3 +105,8 @@ def test_a_rare_success_is_always_among_the_selected():
 def test_a_missing_reward_is_not_selected_away():
     batch = make_batch([group(rollout("a", 0.0), rollout("b", None), rollout("c", 1.0))], trained_per_group=2)
     assert batch.fates == {"a": "trained", "b": "unscored", "c": "trained"}
+
+
+def test_epsilon_makes_little_of_small_differences():
+    batch = make_batch([group(rollout("a", 0.5), rollout("b", 0.52))], epsilon=0.1)
+    assert batch.advantages == pytest.approx([-0.01 / 0.11, 0.01 / 0.11])

@@ -68,3 +68,12 @@ def test_splits_are_read_back_equal(tmp_path):
     splits = make_splits(SCENARIOS, validation=3, test=0, seed=0)
     splits.write(tmp_path)
     assert Splits.read(tmp_path) == splits
+
+
+def test_every_step_sees_the_tools_in_the_proportion_they_have():
+    kinds = ["convert"] * 20 + ["now"] * 10
+    scenarios = [Scenario(f"s{i}", i, metadata={"tool": kind}) for i, kind in enumerate(kinds)]
+    schedule = Schedule(scenarios, 6, seed=0)
+    counts = [sum(s.metadata["tool"] == "now" for s in schedule.batch(step)) for step in range(1, 6)]
+    assert all(1 <= count <= 3 for count in counts)
+    assert sum(counts) == 10

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from art_core.errors import InputError
 from art_core.scenario import Scenario
 from art_core.scenarios.generate import generate
-from art_core.scenarios.split import content_keys, split, worked_examples
+from art_core.scenarios.split import balanced, content_keys, split, worked_examples
 
 from .time_tools import TIME_TOOLS
 
@@ -113,3 +113,25 @@ def test_worked_examples_are_stable_and_from_what_was_given() -> None:
 def test_too_many_worked_examples_are_an_error() -> None:
     with pytest.raises(InputError, match="1 training scenarios have expected calls"):
         worked_examples([SCENARIOS[0], Scenario("x", "hi")], 2)
+
+
+def test_validation_and_test_have_the_same_mix_of_tools() -> None:
+    parts = split(SCENARIOS)
+    test, validation = (
+        sum(s.metadata["tool"] == "get_current_time" for s in part) / len(part)
+        for part in (parts.test, parts.validation)
+    )
+    assert abs(test - validation) < 0.1
+
+
+def test_balancing_leaves_no_tool_far_more_often_asked_for_than_another() -> None:
+    calls = [{"name": name} for name in ["a"] * 9 + ["b"] * 4 + ["c"] * 6]
+    scenarios = [Scenario(f"s{i}", f"q{i}", {"calls": [call]}) for i, call in enumerate(calls)]
+    names = [s.expected["calls"][0]["name"] for s in balanced(scenarios, keep=2)]
+    assert [names.count(name) for name in "abc"] == [6, 4, 6]
+
+
+def test_balancing_keeps_some_of_each_tool_in_any_case() -> None:
+    calls = [{"name": name} for name in ["a"] * 9 + ["b"] * 1]
+    scenarios = [Scenario(f"s{i}", f"q{i}", {"calls": [call]}) for i, call in enumerate(calls)]
+    assert len(balanced(scenarios, keep=5)) == 6
