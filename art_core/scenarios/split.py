@@ -46,7 +46,7 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
     """Split by content.
 
     Validation and test get exactly the sizes asked for, each scenario of them with content of its own, drawn from the
-    tools in proportion to how often they are asked for; at least a third of each tool's content stays in training
+    tools in proportion to how often they are asked for; at least half of each tool's content stays in training
     as long as the sizes allow it. The result depends on the scenarios and the seed, not on their order (training keeps it).
 
     Raises:
@@ -69,7 +69,7 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
     for group in groups:
         strata[_stratum(group[0])].append(group)
     sizes = {name: sum(map(len, members)) for name, members in strata.items()}
-    held = {name: len(members) * 2 // 3 for name, members in strata.items()}
+    held = {name: len(members) // 2 for name, members in strata.items()}
     if sum(held.values()) < validation + test:
         held = {name: len(members) for name, members in strata.items()}
     drawn: dict[str, list[Scenario]] = {}
@@ -96,9 +96,7 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
 
 
 def worked_examples(train: Sequence[Scenario], count: int, *, seed: int = 0) -> list[Scenario]:
-    """Training scenarios to show solved in the prompt: one of each tool before a second of any, the longest call last.
-
-    What comes last is imitated most, and a model finds out sooner that an argument is too many than that one is missing.
+    """Training scenarios to show solved in the prompt: one of each tool before a second of any.
 
     Raises:
         InputError: fewer than ``count`` training scenarios say which calls answer them.
@@ -118,8 +116,7 @@ def worked_examples(train: Sequence[Scenario], count: int, *, seed: int = 0) -> 
         for name, queue in queues.items()
         for rank, scenario in enumerate(queue)
     ]
-    chosen = [scenario for _, _, scenario in sorted(ranked, key=lambda item: item[:2])[:count]]
-    return sorted(chosen, key=lambda scenario: len(canonical_json(scenario.expected)))
+    return [scenario for _, _, scenario in sorted(ranked, key=lambda item: item[:2])[:count]]
 
 
 def balanced(scenarios: Sequence[Scenario], *, keep: int = 32) -> tuple[Scenario, ...]:

@@ -149,8 +149,8 @@ def _defaults(*, generated: bool) -> TrainConfig:
     return TrainConfig.build(
         rollout={"max_tokens": 80, "group_size": 8, "scenarios_per_step": 6, "concurrency": 64},
         trained_per_group=4,
-        advantage_epsilon=0.1,
-        training={"learning_rate": 5e-4},
+        advantage_scale="none",
+        training={"learning_rate": 6e-4},
         steps=40,
         max_time="11m",
     )
