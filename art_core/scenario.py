@@ -15,7 +15,7 @@ from typing import Any
 from .errors import InputError
 from .randomness import fold, rng
 
-__all__ = ["Scenario", "ScenarioSource", "load_scenarios", "read_jsonl"]
+__all__ = ["Scenario", "ScenarioSource", "check_ids", "load_scenarios", "read_jsonl"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,19 @@ class Scenario:
         return cls(str(record.get("id") or default_id), record["input"], record.get("expected"), dict(metadata))
 
 
+def check_ids(scenarios: Iterable[Scenario]) -> None:
+    """Refuse scenarios that share an id.
+
+    Raises:
+        InputError: an id occurs twice; names the first.
+    """
+    seen: set[str] = set()
+    for scenario in scenarios:
+        if scenario.id in seen:
+            raise InputError(f"scenario id {scenario.id!r} occurs twice; ids must be unique")
+        seen.add(scenario.id)
+
+
 class ScenarioSource:
     """A finite list of scenarios, drawn in seeded epochs.
 
@@ -78,11 +91,7 @@ class ScenarioSource:
         self._scenarios = list(scenarios)
         if not self._scenarios:
             raise InputError("there are no scenarios; at least one is needed")
-        seen: set[str] = set()
-        for scenario in self._scenarios:
-            if scenario.id in seen:
-                raise InputError(f"scenario id {scenario.id!r} occurs twice; ids must be unique")
-            seen.add(scenario.id)
+        check_ids(self._scenarios)
         self._seed = seed
         self._orders: dict[int, list[int]] = {}
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from art_core.errors import InputError
 from art_core.messages import canonical_json
 from art_core.randomness import fold, rng
-from art_core.scenario import Scenario
+from art_core.scenario import Scenario, check_ids
 
 __all__ = ["Split", "balanced", "content_keys", "split", "worked_examples"]
 
@@ -54,11 +54,7 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
     """
     if validation < 0 or test < 0:
         raise InputError(f"validation and test sizes must not be negative, got {validation!r} and {test!r}")
-    twice = [
-        scenario.id for index, scenario in enumerate(scenarios) if scenario.id in {s.id for s in scenarios[:index]}
-    ]
-    if twice:
-        raise InputError(f"scenario id {twice[0]!r} occurs twice; ids must be unique")
+    check_ids(scenarios)
     groups = _groups(scenarios)
     if len(groups) < validation + test + 1:
         raise InputError(

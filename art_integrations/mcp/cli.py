@@ -126,8 +126,6 @@ def train_mcp(
         settings["examples"] = [_worked(scenario) for scenario in worked]
     else:
         parts = {"scenarios": given}
-        if task.examples:
-            raise InputError("--examples needs generated scenarios; with --scenarios put examples into their input")
     return run_training(
         McpAgent(**settings),
         parts["scenarios"],
@@ -202,8 +200,10 @@ def _example_count(task: TaskOptions, model: str) -> int:
     """How many worked examples to show.
 
     Raises:
-        InputError: a negative number, or an unknown model.
+        InputError: a negative number, examples for given scenarios, or an unknown model.
     """
+    if task.examples and task.scenarios is not None:
+        raise InputError("--examples needs generated scenarios; with --scenarios put examples into their input")
     if task.examples is not None:
         if task.examples < 0:
             raise InputError(f"--examples {task.examples} must be 0 or more")
