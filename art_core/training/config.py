@@ -30,9 +30,15 @@ class TrainingConfig(Config):
     max_grad_norm: float = Field(default=1.0, gt=0)
     """The gradient of an update is scaled down to this L2 norm if it is longer."""
     clip_low: float = Field(default=0.2, ge=0, le=1)
-    """How far the probability ratio of a token may fall below 1 before it stops being pushed down."""
+    """How far a step may make a token less likely, as a ratio below 1, before it stops being pushed down.
+    The first pass starts at 1, so this and ``clip_high`` matter from the second on."""
     clip_high: float = Field(default=0.2, ge=0)
-    """How far the probability ratio of a token may rise above 1 before it stops being pushed up."""
+    """How far a step may make a token likelier, as a ratio above 1, before it stops being pushed up."""
+    importance_cap: float = Field(default=2.0, ge=1)
+    """A token that the trainer finds likelier than the sampler did counts that many times more, at most so many."""
+    kl_coefficient: float = Field(default=0.0, ge=0)
+    """Weight of the divergence from the base model, which keeps what a few noisy steps would otherwise unlearn; costs
+    one more forward pass a step. 0 leaves it out."""
     passes: int = Field(default=1, ge=1)
     """Updates made from the samples of one step, each from all of them."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
@@ -79,6 +85,9 @@ class StepReport:
     clip_fraction: float
     kl_behaviour: float
     """Estimate of KL(sampler || trainer) in nats, never negative: mean of ``r - 1 - log r``."""
+    kl_base: float | None
+    """Estimate of KL(trainer || base) in nats, never negative: mean of ``q - 1 - log q``, where q is the base's probability
+    over the trainer's; None where ``kl_coefficient`` is 0."""
     entropy: float
     """Mean of minus the new logprob in nats: the policy's entropy, estimated from its own samples."""
     seconds: float

@@ -1,6 +1,6 @@
 """One pass over the samples of a step: checks what was given, then adds up gradients micro-batch by micro-batch.
 
-Every row given is accounted for: computed, or skipped because its advantage is zero. All of them count in the
+Every row given is accounted for: computed, or skipped because its advantage is zero and nothing holds it to a reference. All of them count in the
 normaliser, so a row of a group with spread that happens to lie on the mean dilutes like any other; groups without
 spread should not be given at all.
 """
@@ -32,6 +32,10 @@ class Work:
 
     samples: tuple[TrainingSample, ...]
     advantages: tuple[float, ...]
+    reference: tuple[NDArray[np.float32], ...] | None
+    """Per sample (L,) logprobs of its trained tokens under the reference model; None where it is not needed."""
+    old: torch.Tensor
+    """Logprobs before the step of all rows end to end; NaN until the first pass has computed them."""
     normaliser: int
     """Trained tokens of all rows given, skipped ones included."""
     tree: Node
@@ -47,8 +51,9 @@ def plan(
     model: SplitModel,
     config: TrainingConfig,
     pad_id: int,
+    reference: Callable[[Sequence[TrainingSample]], list[NDArray[np.float32]]] | None = None,
 ) -> Work:
-    """Check the rows and lay out their forward passes.
+    """Check the rows and lay out their forward passes; ``reference`` gives the logprobs of the model to stay close to.
 
     Raises:
         InputError: the lengths differ, an advantage is not finite, or a row is not something this model can be trained
@@ -60,12 +65,15 @@ def plan(
         _check(sample, advantage, model.vocab_size)
     if len(adapters := sorted({sample.adapter for sample in samples})) > 1:
         raise InputError(f"the samples belong to several adapters, {adapters}; a step trains one")
-    chosen = [(s, float(a)) for s, a in zip(samples, advantages, strict=True) if a != 0.0 and s.trained_tokens > 0]
+    pairs = [(s, float(a)) for s, a in zip(samples, advantages, strict=True) if s.trained_tokens > 0]
+    chosen = [(s, a) for s, a in pairs if a != 0.0 or (reference is not None and any(advantages))]
     rows = tuple(sample for sample, _ in chosen)
     tree = _tree(rows, model=model, config=config, pad_id=pad_id)
     return Work(
         samples=rows,
         advantages=tuple(advantage for _, advantage in chosen),
+        reference=None if reference is None else tuple(reference(rows)),
+        old=torch.full((sum(len(sample.token_ids) for sample in rows),), math.nan, device=model.device),
         normaliser=sum(sample.trained_tokens for sample in samples),
         tree=tree,
         forward_tokens=sum(batch.tokens for batch in tree.batches()),
@@ -87,7 +95,14 @@ def accumulate(
     def on_tokens(batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
         nonlocal loss, stats
         inputs = flat.inputs(batch, ask, logprobs)
-        output = policy_loss(inputs, clip_low=config.clip_low, clip_high=config.clip_high, normaliser=work.normaliser)
+        output = policy_loss(
+            inputs,
+            clip_low=config.clip_low,
+            clip_high=config.clip_high,
+            normaliser=work.normaliser,
+            kl_coefficient=config.kl_coefficient,
+            importance_cap=config.importance_cap,
+        )
         value = float(output.loss.detach())
         if not (math.isfinite(value) and math.isfinite(output.stats.surprise)):
             raise NonFiniteError(_summary(work, batch, value))
@@ -135,23 +150,31 @@ def _tree(rows: Sequence[TrainingSample], *, model: SplitModel, config: Training
 
 
 class _Flat:
-    """Behaviour logprobs and advantages of all rows end to end, so that any set of trained tokens is one lookup."""
+    """Behaviour, old and reference logprobs and advantages of all rows end to end, so that any set of trained tokens is one lookup."""
 
     def __init__(self, work: Work, device: torch.device) -> None:
         lengths = [len(sample.token_ids) for sample in work.samples]
         self._offsets = np.cumsum([0, *lengths])
         self._behaviour = torch.from_numpy(np.concatenate([s.logprobs for s in work.samples])).float().to(device)
+        self._reference = (
+            None if work.reference is None else torch.from_numpy(np.concatenate(work.reference)).float().to(device)
+        )
         self._advantages = torch.tensor(work.advantages, dtype=torch.float32, device=device)
+        self._old = work.old
         self.total = sum(sample.trained_tokens for sample in work.samples)
 
     def inputs(self, batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> LossInputs:
         index = ask.cpu().numpy()
         rows = batch.ask_row[index]
         where = torch.from_numpy(self._offsets[rows] + batch.ask_position[index]).to(ask.device)
+        known = self._old[where]
+        self._old[where] = old = torch.where(known.isnan(), logprobs.detach(), known)
         return LossInputs(
             new_logprobs=logprobs,
             behaviour_logprobs=self._behaviour[where],
+            old_logprobs=old,
             advantages=self._advantages[torch.from_numpy(rows).to(ask.device)],
+            reference_logprobs=None if self._reference is None else self._reference[where],
             mask=torch.ones_like(logprobs, dtype=torch.bool),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from .loss import TokenStats
 from .optim import Optimizer, learning_rate
 from .step import Work, accumulate, plan, token_logprobs
 
+if TYPE_CHECKING:
+    from peft import PeftModel
+
 __all__ = ["GrpoTrainer", "StepReport", "TrainingConfig"]
 
 
@@ -39,7 +42,8 @@ class GrpoTrainer:
         pad_id: an id of the vocabulary for padded columns; which one has no influence.
 
     Raises:
-        InputError: nothing requires a gradient, or the adapter has dropout, which would be silently ignored.
+        InputError: nothing requires a gradient, the adapter has dropout, which would be silently ignored, or
+            ``kl_coefficient`` is above 0 and there is no adapter to take off.
     """
 
     def __init__(
@@ -57,6 +61,10 @@ class GrpoTrainer:
                 raise InputError(
                     f"adapter {name!r} has lora_dropout = {adapter.lora_dropout}; GRPO trains without dropout, set it to 0"
                 )
+        if self.config.kl_coefficient and not hasattr(model, "disable_adapter"):
+            raise InputError(
+                f"kl_coefficient {self.config.kl_coefficient} compares with the model without its adapter; this one has none"
+            )
         model.eval()
         self._pad_id = pad_id
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -102,7 +110,14 @@ class GrpoTrainer:
         on_progress: Callable[[float], None] | None,
     ) -> StepReport:
         began = time.monotonic()
-        work = plan(samples, advantages, model=self._split, config=self.config, pad_id=self._pad_id)
+        work = plan(
+            samples,
+            advantages,
+            model=self._split,
+            config=self.config,
+            pad_id=self._pad_id,
+            reference=self._base_logprobs if self.config.kl_coefficient else None,
+        )
         if not work.samples:
             return self._report(work, len(samples), began)
         passes = self.config.passes
@@ -139,6 +154,11 @@ class GrpoTrainer:
         """
         self._optimizer.load(tensors, int(counters["updates"]))
         self.step_count = int(counters["step_count"])
+
+    def _base_logprobs(self, samples: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
+        """As ``logprobs``, without the adapter."""
+        with cast("PeftModel", self.model).disable_adapter():
+            return self.logprobs(samples)
 
     def _snapshot(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], int]:
         weights = {name: parameter.detach().clone() for name, parameter in self._trainable.items()}
@@ -177,6 +197,7 @@ class GrpoTrainer:
             ratio_mean=figures.ratio / count,
             clip_fraction=figures.clipped / count,
             kl_behaviour=figures.kl / count,
+            kl_base=figures.kl_reference / count if self.config.kl_coefficient else None,
             entropy=figures.surprise / count,
             seconds=time.monotonic() - began,
         )

@@ -14,10 +14,9 @@ def reference_loss(
     samples: Sequence[TrainingSample],
     advantages: Sequence[float],
     *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    importance_cap: float = 2.0,
 ) -> torch.Tensor:
-    """The loss of a step; call ``backward`` on it for the gradient."""
+    """The loss of the first pass of a step; call ``backward`` on it for the gradient."""
     total = torch.zeros((), dtype=torch.float64)
     for sample, advantage in zip(samples, advantages, strict=True):
         logits = model(input_ids=torch.from_numpy(sample.token_ids)[None], use_cache=False).logits[0]
@@ -26,10 +25,7 @@ def reference_loss(
             if not sample.mask[position]:
                 continue
             new = logprobs[position - 1, int(sample.token_ids[position])]
-            ratio = torch.exp(new - float(sample.logprobs[position]))
-            held = min(max(ratio.item(), 1 - clip_low), 1 + clip_high)
-            if ratio.item() * advantage <= held * advantage:
-                total = total - ratio * advantage
-            else:
-                total = total - held * advantage
+            old = new.detach()  # nothing has moved yet: the ratio is 1 and no bound is reached
+            weight = min(torch.exp(old - float(sample.logprobs[position])).item(), importance_cap)
+            total = total - weight * torch.exp(new - old) * advantage
     return total / sum(sample.trained_tokens for sample in samples)

@@ -132,3 +132,58 @@ def test_far_ratios_stay_finite(distance, advantage):
     output.loss.backward()
     assert math.isfinite(output.loss.item())
     assert new.grad.item() == 0.0
+
+
+def test_divergence_from_a_reference_by_hand():
+    # without advantages only 0.5 * (n - f)^2 / 2 is left: n - f is 1, -2 and (masked) 9
+    new = torch.tensor([-1.0, -3.0, -1.0], requires_grad=True)
+    held = LossInputs(
+        new_logprobs=new,
+        behaviour_logprobs=new.detach().clone(),
+        reference_logprobs=torch.tensor([-2.0, -1.0, -10.0]),
+        advantages=torch.zeros(3),
+        mask=torch.tensor([True, True, False]),
+    )
+    output = policy_loss(held, normaliser=2, kl_coefficient=0.5, **CLIP)
+    output.loss.backward()
+    assert output.loss.item() == pytest.approx((0.25 + 1.0) / 2)
+    assert new.grad.tolist() == [0.25, -0.5, 0.0]
+    assert output.stats.kl_reference == pytest.approx(math.exp(-1) - 1 + 1 + math.exp(2) - 1 - 2, abs=1e-5)
+
+
+def test_gradient_of_the_divergence_is_that_of_the_kl_on_average():
+    # every outcome of one draw, weighted by its probability, against the exact KL(policy || reference)
+    logits = torch.tensor([0.3, -1.0, 0.8], dtype=torch.float64, requires_grad=True)
+    reference = torch.log_softmax(torch.tensor([1.0, 0.2, -0.5], dtype=torch.float64), 0)
+    new = torch.log_softmax(logits, 0)
+    exact = torch.autograd.grad((new.exp() * (new - reference)).sum(), logits)[0]
+    mean = torch.zeros(3, dtype=torch.float64)
+    for outcome in range(3):
+        new = torch.log_softmax(logits, 0)
+        one = LossInputs(
+            new_logprobs=new[outcome],
+            behaviour_logprobs=new[outcome].detach(),
+            reference_logprobs=reference[outcome],
+            advantages=torch.tensor(0.0),
+            mask=torch.tensor(True),
+        )
+        loss = policy_loss(one, normaliser=1, kl_coefficient=1.0, **CLIP).loss
+        mean += new[outcome].detach().exp() * torch.autograd.grad(loss, logits)[0]
+    assert torch.allclose(mean, exact, atol=1e-12)
+
+
+def test_old_logprobs_are_what_is_clipped_against_and_the_samplers_are_a_truncated_weight():
+    # o - b: log 1.5 and log 4 (truncated to 2); n - o: 1, so that nothing is clipped although n - b is far out
+    new = torch.tensor([math.log(1.5), math.log(4.0)], requires_grad=True)
+    far = LossInputs(
+        new_logprobs=new,
+        behaviour_logprobs=torch.zeros(2),
+        old_logprobs=new.detach().clone(),
+        advantages=torch.tensor([1.0, 1.0]),
+        mask=torch.tensor([True, True]),
+    )
+    output = policy_loss(far, normaliser=2, importance_cap=2.0, **CLIP)
+    output.loss.backward()
+    assert output.loss.item() == pytest.approx(-(1.5 + 2.0) / 2)
+    assert new.grad.tolist() == pytest.approx([-0.75, -1.0])
+    assert (output.stats.clipped, output.stats.ratio) == (0, pytest.approx(5.5))

@@ -140,15 +140,17 @@ def test_t25_the_same_step_twice_is_bit_equal():
         {"max_grad_norm": 0.01},
         {"clip_low": 0.01},
         {"clip_high": 0.01},
-        {"passes": 2},
+        {"importance_cap": 1.0},
+        {"kl_coefficient": 0.1},
+        {"passes": 3},
     ],
     ids=str,
 )
 def test_t26_every_option_does_something(changed):
     def two_steps(**config):
         model = lora()
-        trainer = GrpoTrainer(model, TrainingConfig(**config))
-        samples, advantages = on_policy(trainer)
+        trainer = GrpoTrainer(model, TrainingConfig(**{"passes": 2} | config))
+        samples, advantages = on_policy(trainer)  # the second step is off policy
         for _ in range(2):
             trainer.step(samples, advantages)
         return weights(model)
@@ -295,3 +297,51 @@ def test_t29_a_bandit_learns_within_thirty_steps(seed):
 @torch.no_grad()
 def bandit(model, prompt):
     return model(torch.tensor([[1, prompt]])).logits[0, -1].log_softmax(-1)
+
+
+def test_the_divergence_is_zero_at_the_base_and_measured_from_it():
+    trainer = GrpoTrainer(lora(), TrainingConfig(kl_coefficient=0.1))
+    samples, advantages = on_policy(trainer)
+    with trainer.model.disable_adapter():
+        base = trainer.logprobs(samples)
+    report = trainer.step(samples, advantages)
+    away = [ours - theirs for ours, theirs in zip([s.logprobs for s in samples], base, strict=True)]
+    expected = sum(float((np.exp(-a) - 1 + a)[s.mask].sum()) for a, s in zip(away, samples, strict=True))
+    assert report.kl_base == pytest.approx(expected / report.tokens, rel=1e-4)
+    assert report.kl_base > 0
+    assert GrpoTrainer(lora()).step(samples, advantages).kl_base is None
+
+
+def test_a_heavy_divergence_brings_the_policy_back_to_the_base():
+    trainer = GrpoTrainer(lora(), TrainingConfig(kl_coefficient=100.0, learning_rate=1e-3))
+    samples, advantages = on_policy(trainer)
+    first = trainer.step(samples, advantages).kl_base
+    for _ in range(15):
+        last = trainer.step(with_logprobs(samples, trainer.logprobs(samples)), advantages).kl_base
+    assert last < first / 2
+
+
+def test_with_a_divergence_rows_without_advantage_are_computed_too():
+    samples, advantages = step_rows()
+    advantages[4:8] = [0.0] * 4
+    assert GrpoTrainer(lora(), TrainingConfig(kl_coefficient=0.1)).step(samples, advantages).rows_skipped == 0
+
+
+def test_a_divergence_needs_an_adapter_to_take_off():
+    with pytest.raises(InputError, match="without its adapter"):
+        GrpoTrainer(build(), TrainingConfig(kl_coefficient=0.1))
+
+
+def test_what_the_sampler_computed_differently_is_weighted_and_never_clipped():
+    def step(distance, cap=2.0):
+        trainer = GrpoTrainer(lora(), TrainingConfig(importance_cap=cap))
+        samples, advantages = on_policy(trainer)
+        moved = with_logprobs(samples, [(s.logprobs - distance) * s.mask for s in samples])
+        report = trainer.step(moved, advantages)
+        return report.grad_norm, report.clip_fraction
+
+    plain, clipped = step(0.0)
+    assert clipped == 0.0
+    assert step(math.log(1.5)) == (pytest.approx(1.5 * plain, rel=1e-4), 0.0)
+    assert step(math.log(5.0)) == (pytest.approx(2.0 * plain, rel=1e-4), 0.0)
+    assert step(math.log(5.0), cap=1.0) == (pytest.approx(plain, rel=1e-4), 0.0)
