@@ -20,8 +20,8 @@ from .matching import assign, same, similarity
 
 __all__ = ["ToolCallReward", "ToolCallWeights"]
 
-_MALFORMED_SHARE = 0.25
-"""What an unreadable attempt earns of the weight of a readable call, when there is no readable one."""
+_INVALID_SHARE = 0.25
+"""What an attempt that cannot be carried out earns of the weight of a valid call, when there is no valid one."""
 _RETRY_COST = 0.25
 """How much of a surplus call an attempt counts that failed and was made again in a later turn, or could not be read."""
 _FREE_TEXT = 80
@@ -36,13 +36,13 @@ class ToolCallWeights:
     """The shares of the reward; they are scaled to sum to 1."""
 
     call: float = 0.1
-    """A call that can be read was made."""
-    tool: float = 0.1
+    """A valid call was made: one that can be read, of a tool that was offered, with every required argument."""
+    tool: float = 0.05
     """It names the right tool."""
-    names: float = 0.15
-    """It gives the right argument names."""
-    values: float = 0.55
-    """It gives the right values."""
+    names: float = 0.35
+    """It gives the right argument names: the square of the share of names that are right."""
+    values: float = 0.4
+    """It gives the right values; counts only where all names are right."""
     answered: float = 0.1
     """The server's answer to it is not an error; counts only where all values are right, so that a valid
     question that was not asked (one copied from an example, say) is no better than a misspelt right one."""
@@ -65,19 +65,20 @@ class _Made:
     arguments: dict[str, Any]
     answered: bool
     failed: bool
+    valid: bool
 
 
 class ToolCallReward:
     """Compares a trajectory's tool calls with ``scenario.expected["calls"]``, a list of ``{"name", "arguments"}``.
 
     Expected and made calls are paired by best assignment, whatever their order. Parts, each a mean over the expected
-    calls: ``call``, ``tool``, ``names`` (shared names over all names), ``values`` (exact is 1, near misses at most
-    0.4, see ``matching.similarity``; superfluous arguments dilute it) and ``answered``. An argument that says a schema's own
-    default is not superfluous. The last three count only where the tool is right.
+    calls: ``call``, ``tool``, ``names`` (shared names over all names, squared), ``values`` (exact is 1, near misses at
+    most 0.4, see ``matching.similarity``) and ``answered``, each counting only where the one before is full: there is no
+    other way up than through the right call. An argument that says a schema's own default is not superfluous.
 
     ``n`` calls more than expected divide the reward by ``1 + n``, so trying every tool earns less than choosing one at
-    random; an attempt that the
-    server refused and a later turn makes again, and one that could not be read, count a quarter.
+    random; an attempt that the server refused and a later turn makes again, and one that could not be read, count a
+    quarter.
 
     >>> ToolCallReward(weights=ToolCallWeights(values=1.0))  # doctest: +ELLIPSIS
     <...ToolCallReward object at ...>
@@ -108,18 +109,20 @@ class ToolCallReward:
             key: sum(table[row][column][key] for row, column in pairs.items()) / len(expected) for key in self._weights
         }
         if not made and malformed:
-            parts["call"] = _MALFORMED_SHARE
+            parts["call"] = _INVALID_SHARE
         surplus = _surplus(made, set(pairs.values()), malformed)
         text = _text_share(trajectory)
         value = max(0.0, self._total(parts) / (1 + surplus) * (1 - _TEXT_COST * text))
         exact = all(parts[key] == 1 for key in ("call", "tool", "names", "values", "answered"))
         success = exact and surplus == 0
         parts |= {"surplus": float(surplus), "text": text}
-        return Reward(min(value, 1.0), success, parts, _reason(parts, bool(made), malformed))
+        return Reward(min(value, 1.0), success, parts, _reason(parts, made, malformed))
 
     def _pair(
         self, name: str, arguments: Mapping[str, Any], call: _Made, defaults: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, float]:
+        if not call.valid:
+            return {"call": _INVALID_SHARE, "tool": 0.0, "names": 0.0, "values": 0.0, "answered": 0.0}
         if call.name != name:
             return {"call": 1.0, "tool": 0.0, "names": 0.0, "values": 0.0, "answered": 0.0}
         usual = defaults.get(name, {})
@@ -130,12 +133,13 @@ class ToolCallReward:
         }
         every = given.keys() | arguments.keys()
         shared = given.keys() & arguments.keys()
+        right = len(shared) / len(every) if every else 1.0
         close = sum(similarity(arguments[key], given[key]) for key in shared)
-        values = close / len(every) if every else 1.0
+        values = (close / len(every) if every else 1.0) if right == 1.0 else 0.0
         return {
             "call": 1.0,
             "tool": 1.0,
-            "names": len(shared) / len(every) if every else 1.0,
+            "names": right**2,
             "values": values,
             "answered": float(call.answered and values == 1.0),
         }
@@ -176,8 +180,17 @@ def _made(trajectory: Trajectory) -> list[_Made]:
             event = events.get((turn.id, call.id)) or by_id.get(call.id)
             answered = event is not None and event.error is None
             failed = event is not None and event.error is not None
-            made.append(_Made(number, call.name, call.parsed(), answered, failed))
+            arguments = call.parsed()
+            made.append(_Made(number, call.name, arguments, answered, failed, _valid(turn.tools, call.name, arguments)))
     return made
+
+
+def _valid(tools: Sequence[ToolSpec], name: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether an offered tool has this name and all it requires is given; True if nothing is known of the tools."""
+    spec = next((tool for tool in tools if tool.name == name), None)
+    if spec is None:
+        return not tools
+    return set(spec.parameters.get("required") or ()) <= arguments.keys()
 
 
 def _surplus(made: Sequence[_Made], used: set[int], malformed: int) -> float:
@@ -214,8 +227,10 @@ def _silence(attempts: int) -> Reward:
     return Reward(float(right), right, {"surplus": float(attempts)}, reason)
 
 
-def _reason(parts: Mapping[str, float], called: bool, malformed: int) -> str:
-    if not called:
+def _reason(parts: Mapping[str, float], made: Sequence[_Made], malformed: int) -> str:
+    if any(not call.valid for call in made):
+        return "a call names a tool that was not offered or lacks a required argument"
+    if not made:
         return "the only calls could not be read" if malformed else "no call was made"
     problems = {
         "call": "a call is missing",

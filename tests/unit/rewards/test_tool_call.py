@@ -78,7 +78,7 @@ def test_parts_are_reported() -> None:
     assert reward.parts == pytest.approx(
         {"call": 1, "tool": 1, "names": 1, "values": 2.256 / 3, "answered": 0, "surplus": 0, "text": 0}
     )
-    assert reward.value == pytest.approx(0.1 + 0.1 + 0.15 + 0.55 * 2.256 / 3)
+    assert reward.value == pytest.approx(0.1 + 0.05 + 0.35 + 0.4 * 2.256 / 3)
 
 
 def test_a_valid_call_to_somewhere_else_earns_less_than_a_misspelt_right_one() -> None:
@@ -124,7 +124,22 @@ def test_empty_arguments_earn_less_than_wrong_values() -> None:
 def test_superfluous_arguments_cost() -> None:
     reward = scored(says(("convert_time", ZONES | {"note": "please"})))
     assert reward.success is False
-    assert reward.parts["names"] == reward.parts["values"] == 0.75
+    assert (reward.parts["names"], reward.parts["values"]) == (0.75**2, 0)
+
+
+def test_a_call_that_cannot_be_carried_out_earns_less_than_the_wrong_tool() -> None:
+    tools = tuple(
+        ToolSpec(name=name, parameters={"type": "object", "required": required})
+        for name, required in (("convert_time", list(ZONES)), ("get_current_time", ["timezone"]))
+    )
+    wrong_tool = scored(says(("get_current_time", {"timezone": "Asia/Tokyo"})), tools=tools)
+    wrong_values = scored(says(("convert_time", dict.fromkeys(ZONES, "x"))), tools=tools)
+    incomplete = scored(says(("convert_time", {"source_timezone": "Asia/Tokyo"})), tools=tools)
+    unknown = scored(says(("convert", ZONES)), tools=tools)
+    assert wrong_tool.value == pytest.approx(0.1)
+    assert wrong_values.value == pytest.approx(0.1 + 0.05 + 0.35)
+    assert incomplete.value == unknown.value == scored(says(malformed=1)).value == pytest.approx(0.025)
+    assert incomplete.reason == "a call names a tool that was not offered or lacks a required argument"
 
 
 def test_an_argument_at_its_declared_default_costs_nothing() -> None:
