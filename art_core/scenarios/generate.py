@@ -30,6 +30,7 @@ __all__ = ["Generated", "generate", "parse_hints"]
 
 _TEXTS_PER_CALL = 3
 _FRUITLESS = 60
+_CONTENT_KINDS = frozenset({"zone"})  # what is asked about, however it is said; mapped values are so in any case
 _NAMES_SOMETHING = frozenset({"path", "table", "slug"})
 
 
@@ -183,15 +184,19 @@ class _Maker:
     def _scenario(self, arguments: Sequence[Argument], random_: random.Random) -> Scenario:
         text = phrase_request(self.tool, arguments, random_, by_name=self.by_name)
         call = {"name": self.tool.name, "arguments": {item.name: item.value.literal for item in arguments}}
-        mapped = sorted(canonical_json(item.value.literal) for item in arguments if item.value.mapped)
+        content = sorted(
+            canonical_json(item.value.literal)
+            for item in arguments
+            if item.value.mapped or item.value.kind in _CONTENT_KINDS
+        )
         metadata: dict[str, Any] = {
             "tool": self.tool.name,
             "made_by": "schema",
             "seed": self.seed,
             "phrases": {item.name: item.value.phrase for item in arguments},
         }
-        if len(mapped) > 1:
-            metadata["content"] = [f"{self.tool.name}:{'|'.join(mapped)}"]
+        if len(content) > 1:
+            metadata["content"] = [f"{self.tool.name}:{'|'.join(content)}"]
         return Scenario(f"{self.tool.name}-{fold(text, canonical_json(call)):016x}", text, {"calls": [call]}, metadata)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .places import ZONE_OF_CITY
+from .places import ZONE_OF_CITY, ZONES
 from .words import ADJECTIVES, CODES, NOUNS, PEOPLE, SENTENCES, literal_phrase
 
 __all__ = ["Field", "Kind", "Value", "kind_of"]
@@ -52,6 +52,7 @@ class Field:
 
 _FOLDER = frozenset({"dir", "directory", "directories", "folder", "folders"})
 _FILE = frozenset({"file", "files"})
+_ZONE_SAID_SHARE = 0.5  # how often a request says the zone's own name instead of a city
 _TYPES = ("place", "person", "event", "project", "book", "tool")
 
 Draw = Callable[[random.Random, Field], Value]
@@ -99,6 +100,9 @@ def _quoted(make: Callable[[random.Random], str]) -> Draw:
 
 
 def _zone(random_: random.Random, field: Field) -> Value:
+    if random_.random() < _ZONE_SAID_SHARE:
+        zone = random_.choice(ZONES)
+        return Value(literal=zone, phrase=zone, kind="zone")
     city = random_.choice(sorted(ZONE_OF_CITY))
     return Value(literal=ZONE_OF_CITY[city], phrase=city, kind="zone", mapped=True)
 

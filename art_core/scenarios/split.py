@@ -94,6 +94,9 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
 def worked_examples(train: Sequence[Scenario], count: int, *, seed: int = 0) -> list[Scenario]:
     """Training scenarios to show solved in the prompt: one of each tool before a second of any.
 
+    Of one tool each, those with more arguments come first: a small model leans on what it read last, and drops
+    arguments it has just seen more easily than it invents them.
+
     Raises:
         InputError: fewer than ``count`` training scenarios say which calls answer them.
     """
@@ -112,7 +115,13 @@ def worked_examples(train: Sequence[Scenario], count: int, *, seed: int = 0) -> 
         for name, queue in queues.items()
         for rank, scenario in enumerate(queue)
     ]
-    return [scenario for _, _, scenario in sorted(ranked, key=lambda item: item[:2])[:count]]
+    chosen = sorted(ranked, key=lambda item: item[:2])[:count]
+    return [scenario for _, _, scenario in sorted(chosen, key=lambda item: (item[0], -_size(item[2]), item[1]))]
+
+
+def _size(scenario: Scenario) -> int:
+    """Arguments of all expected calls."""
+    return sum(len(call.get("arguments") or ()) for call in scenario.expected["calls"])
 
 
 def balanced(scenarios: Sequence[Scenario], *, keep: int = 32) -> tuple[Scenario, ...]:

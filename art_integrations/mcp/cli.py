@@ -32,7 +32,7 @@ __all__ = ["train_mcp"]
 _SERVER = Group("The server", sort_key=0)
 _TASK = Group("The task", sort_key=0)
 _REWARD = "art_core.rewards.tool_call:ToolCallReward"
-_EXAMPLES = 2
+_EXAMPLES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,8 @@ class TaskOptions:
     hint: Annotated[tuple[str, ...], Parameter(group=_TASK)] = ()
     """parameter=value: something real on the server, such as repo_path=/srv/repo; may come several times."""
     examples: Annotated[int | None, Parameter(group=_TASK)] = None
-    """Worked examples in the prompt. Default: 2 for a model without tools in its chat template, else none."""
+    """Worked examples in the prompt. Default: 4, over as many tools as can be, for a model without
+    tools in its chat template; else none."""
     max_turns: Annotated[int | None, Parameter(group=_TASK)] = None
     """Model calls per rollout. Default: 1 for generated scenarios, which ask for one call, else 8."""
     system: Annotated[str, Parameter(group=_TASK)] = ""
@@ -140,16 +141,22 @@ def train_mcp(
 
 
 def _defaults(*, generated: bool) -> TrainConfig:
-    """What suits short, checkable calls on a laptop: many siblings compared, few trained, and little made of
-    hair-breadth differences in partial credit."""
+    """What suits short, checkable calls on a laptop: many siblings compared, few trained, little made of hair-breadth
+    differences in partial credit, and samples cool enough that a small model's slips do not hide its decisions."""
     if not generated:
         return TrainConfig()
     return TrainConfig.build(
-        rollout={"max_tokens": 80, "group_size": 8, "scenarios_per_step": 6, "concurrency": 64},
+        rollout={
+            "max_tokens": 80,
+            "group_size": 8,
+            "scenarios_per_step": 6,
+            "concurrency": 64,
+            "temperature": 0.65,
+        },
         trained_per_group=4,
         advantage_scale="none",
-        training={"learning_rate": 6e-4},
-        steps=40,
+        training={"learning_rate": 2e-4, "betas": (0.8, 0.99)},
+        steps=60,
         max_time="11m",
     )
 

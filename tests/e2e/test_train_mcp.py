@@ -91,7 +91,7 @@ def test_worked_examples_come_from_training_scenarios_only(train, tmp_path):
     held_out = (run / "scenarios" / "test.jsonl").read_text() + (run / "scenarios" / "validation.jsonl").read_text()
     first = json.loads((run / "trajectories" / "eval-before.jsonl").read_text().splitlines()[0])
     shown = [m["content"] for t in first["turns"] for m in t["messages"] if m["role"] == "user"]
-    assert len(shown) == 3
+    assert len(shown) == 5
     assert all(request not in held_out for request in shown[:-1])
 
 
