@@ -4,8 +4,8 @@
 
 The parts: tests marked ``slow``; whole demos, one per seed; the slow tests in files named ``*real_servers*``, which need
 what ``tests/servers/install.py`` builds. Every part runs in a process group of its own that is ended when its time is
-up. The record is written after each part, so that an interrupted run leaves what it found. The exit code is 0 only if
-every part that ran succeeded.
+up. A demo succeeds only with the gain it promises, in the time it promises. The record is written after each part, so that
+an interrupted run leaves what it found. The exit code is 0 only if every part that ran succeeded.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+DEMO_GAIN, DEMO_SCENARIOS, DEMO_SECONDS = 0.30, 60, 720.0
 DEMO = ["train", "mcp", "python -m mcp_server_time", "--model", "smollm2-135m", "--json"]
 
 
@@ -120,7 +121,20 @@ def _run(part: Part, folder: Path) -> dict[str, Any]:
         "timed_out": code is None,
         "outcome": _counts(report) if "pytest" in command else _last_json(stem.with_suffix(".out")),
     }
-    return {**done, "passed": code == 0}
+    shortfall = _shortfall(done) if part.command[1:2] == ["train"] and code == 0 else None
+    return {**done, "shortfall": shortfall, "passed": code == 0 and shortfall is None}
+
+
+def _shortfall(done: dict[str, Any]) -> str | None:
+    """What a finished demo lacks; None if it kept its promise."""
+    gain = (done["outcome"] or {}).get("gain") or {"difference": 0.0, "n": 0}
+    if gain["n"] < DEMO_SCENARIOS:
+        return f"{gain['n']} held-out scenarios, at least {DEMO_SCENARIOS} are needed"
+    if gain["difference"] < DEMO_GAIN:
+        return f"success rose by {100 * gain['difference']:.0f} points, at least {100 * DEMO_GAIN:.0f} are promised"
+    if done["seconds"] > DEMO_SECONDS:
+        return f"it took {done['seconds']:.0f} s, at most {DEMO_SECONDS:.0f} are promised"
+    return None
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
