@@ -17,13 +17,14 @@ to each token's loss: on tokens that the policy drew itself, its gradient is on 
 per token (the estimator known as k2).
 
 Sources: the ratio and its clipping are PPO's (arXiv 1707.06347); advantages relative to a group are GRPO's (arXiv
-2402.03300); the token normaliser over the step and the separate upper bound are DAPO's (arXiv 2503.14476); the truncated weight ``w`` for what sampler and
-trainer compute differently is that of Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy
-training", and separating ``o`` from ``b`` is decoupled PPO (arXiv 2110.00641).
+2402.03300); the token normaliser over the step and the separate upper bound are DAPO's (arXiv 2503.14476); separating
+``o`` from ``b`` is decoupled PPO (arXiv 2110.00641), and the truncated weight ``w`` for what sampler and trainer compute
+differently is that of Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training".
 
-Departures: the divergence uses k2 where GRPO has k3, whose gradient is that of the opposite divergence on average; there is no value function; the log ratio is limited to +-20 before the exponential,
-beyond which its gradient is zero. Clipping against ``b`` instead of ``o`` would cut tokens
-off in a first pass, where nothing has moved yet: in half precision the few tokens that decide differ by more than the clip range.
+Departures: the divergence uses k2 where GRPO has k3, whose gradient is that of the opposite divergence on average; there is
+no value function; the log ratio is limited to +-20 before the exponential, beyond which its gradient is zero. Clipping
+against ``b`` instead of ``o`` would cut tokens off in a first pass, where nothing has moved yet: in half precision the few
+tokens that decide differ by more than the clip range.
 """
 
 from __future__ import annotations

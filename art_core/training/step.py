@@ -1,8 +1,8 @@
 """One pass over the samples of a step: checks what was given, then adds up gradients micro-batch by micro-batch.
 
-Every row given is accounted for: computed, or skipped because its advantage is zero and nothing holds it to a reference. All of them count in the
-normaliser, so a row of a group with spread that happens to lie on the mean dilutes like any other; groups without
-spread should not be given at all.
+Every row given is accounted for: computed, or skipped because its advantage is zero and nothing holds it to a reference.
+All of them count in the normaliser, so a row of a group with spread that happens to lie on the mean dilutes like any
+other; groups without spread should not be given at all.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _tree(rows: Sequence[TrainingSample], *, model: SplitModel, config: Training
 
 
 class _Flat:
-    """Behaviour, old and reference logprobs and advantages of all rows end to end, so that any set of trained tokens is one lookup."""
+    """Behaviour, old and reference logprobs and advantages of all rows end to end: any set of trained tokens is one lookup."""
 
     def __init__(self, work: Work, device: torch.device) -> None:
         lengths = [len(sample.token_ids) for sample in work.samples]
