@@ -24,7 +24,7 @@ from art_core.observe.report import write_report
 from art_core.observe.sinks import Sink, SinkSet
 from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
-from art_core.scenario import Scenarios, load_scenarios
+from art_core.scenario import Scenario, Scenarios, load_scenarios
 from art_core.training.manifest import latest
 
 from .backend import Backend
@@ -236,10 +236,17 @@ def _splits(
         raise InputError("scenarios are needed: a JSONL file, a list, or a function that returns them")
     return make_splits(
         load_scenarios(scenarios),
-        validation=config.evaluation.validation if validation is None else load_scenarios(validation),
-        test=config.evaluation.test if test is None else load_scenarios(test),
+        validation=_held_out(validation, config.evaluation.validation),
+        test=_held_out(test, config.evaluation.test),
         seed=config.seed,
     )
+
+
+def _held_out(given: Scenarios | None, count: int) -> Sequence[Scenario] | int:
+    """What was given, or how many to hold out where nothing was; an empty list is a wish for none."""
+    if given is None:
+        return count
+    return () if isinstance(given, Sequence) and not isinstance(given, str) and not given else load_scenarios(given)
 
 
 def _model(base_model: str | None, backend: Backend | None) -> str:

@@ -23,20 +23,16 @@ def train(model, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*words):
-        small = [
-            "--generate",
-            "60",
-            "--test",
-            "6",
-            "--validation",
-            "3",
-            "--scenarios-per-step",
-            "2",
-            "--max-tokens",
-            "8",
-        ]
-        chosen = [] if "--model" in words else ["--model", model]
-        code = main(["train", "mcp", SERVER, *chosen, "--tools", "add", "get", *small, *words])
+        small = {
+            "--model": model,
+            "--generate": "60",
+            "--test": "6",
+            "--validation": "3",
+            "--scenarios-per-step": "2",
+            "--max-tokens": "8",
+        }
+        chosen = [word for name, value in small.items() if name not in words for word in (name, value)]
+        code = main(["train", "mcp", SERVER, "--tools", "add", "get", *chosen, *words])
         return code, *capsys.readouterr()
 
     return run
@@ -53,6 +49,13 @@ def test_a_run_leaves_everything_it_promises(train, tmp_path):
     assert [json.loads(line)["step"] for line in (run / "metrics.jsonl").open() if '"train"' in line] == [1, 2]
     assert read_adapter(run / "checkpoints" / "step-000002").factors
     assert "<svg" in (run / "report.html").read_text()
+
+
+def test_a_run_without_held_out_scenarios_trains_and_says_so(train):
+    code, out, _ = train("--steps", "1", "--name", "r", "--validation", "0", "--test", "0", "--json")
+    summary = json.loads(out)
+    assert code == 0
+    assert (summary["steps"], summary["before"], summary["gain"]) == (1, None, None)
 
 
 def test_a_person_sees_tools_progress_ledger_and_the_table(train):
