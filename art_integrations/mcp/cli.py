@@ -157,7 +157,7 @@ def _defaults(*, generated: bool) -> TrainConfig:
         advantage_scale="none",
         training={"learning_rate": 2e-4, "betas": (0.8, 0.99)},
         steps=60,
-        max_time="11m",
+        max_time="11m40s",
     )
 
 
