@@ -246,7 +246,8 @@ def _held_out(given: Scenarios | None, count: int) -> Sequence[Scenario] | int:
     """What was given, or how many to hold out where nothing was; an empty list is a wish for none."""
     if given is None:
         return count
-    return () if isinstance(given, Sequence) and not isinstance(given, str) and not given else load_scenarios(given)
+    empty = isinstance(given, Sequence) and not isinstance(given, str) and not given
+    return () if empty else load_scenarios(given)
 
 
 def _model(base_model: str | None, backend: Backend | None) -> str:

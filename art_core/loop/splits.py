@@ -14,7 +14,7 @@ from pathlib import Path
 from art_core.errors import InputError
 from art_core.messages import canonical_json
 from art_core.randomness import rng
-from art_core.scenario import Scenario, ScenarioSource, load_scenarios
+from art_core.scenario import Scenario, ScenarioSource, check_ids, load_scenarios
 
 __all__ = ["SPLITS", "Schedule", "Splits", "make_splits"]
 
@@ -144,8 +144,8 @@ def make_splits(
 def _check_apart(splits: Splits) -> None:
     seen: dict[str, str] = {}
     for name in SPLITS:
-        if part := getattr(splits, name):
-            ScenarioSource(part)
+        part = getattr(splits, name)
+        check_ids(part)
         for scenario in part:
             try:
                 content = canonical_json([scenario.input, scenario.expected, scenario.metadata])

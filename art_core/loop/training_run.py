@@ -282,16 +282,14 @@ class TrainingRun:
     def _row(self, batch: Batch, report: Mapping[str, Any], seconds: Mapping[str, float]) -> Row:
         ledger = batch.ledger
         shown = (
-            *(
-                "loss",
-                "grad_norm",
-                "learning_rate",
-                "ratio_mean",
-                "clip_fraction",
-                "kl_behaviour",
-                "kl_base",
-                "entropy",
-            ),
+            "loss",
+            "grad_norm",
+            "learning_rate",
+            "ratio_mean",
+            "clip_fraction",
+            "kl_behaviour",
+            "kl_base",
+            "entropy",
             "forward_tokens",
         )
         rollout_seconds = max(seconds["rollout"], 1e-9)

@@ -116,7 +116,7 @@ def worked_examples(train: Sequence[Scenario], count: int, *, seed: int = 0) -> 
         for rank, scenario in enumerate(queue)
     ]
     chosen = sorted(ranked, key=lambda item: item[:2])[:count]
-    return [scenario for _, _, scenario in sorted(chosen, key=lambda item: (item[0], -_size(item[2]), item[1]))]
+    return [scenario for _, _, scenario in sorted(chosen, key=lambda item: (item[0], -_size(item[2])))]
 
 
 def _size(scenario: Scenario) -> int:

@@ -66,7 +66,8 @@ def plan(
     if len(adapters := sorted({sample.adapter for sample in samples})) > 1:
         raise InputError(f"the samples belong to several adapters, {adapters}; a step trains one")
     pairs = [(s, float(a)) for s, a in zip(samples, advantages, strict=True) if s.trained_tokens > 0]
-    chosen = [(s, a) for s, a in pairs if a != 0.0 or (reference is not None and any(advantages))]
+    held = reference is not None and any(advantages)
+    chosen = [(s, a) for s, a in pairs if a != 0.0 or held]
     rows = tuple(sample for sample, _ in chosen)
     tree = _tree(rows, model=model, config=config, pad_id=pad_id)
     return Work(

@@ -79,6 +79,11 @@ class Catalog:
         """What the model is offered."""
         return tuple(tool.spec for tool in self.offered)
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the servers declare every offered tool read-only."""
+        return all(tool.read_only for tool in self.offered)
+
     def find(self, name: str) -> ListedTool | None:
         """An offered tool by the name the model uses."""
         return next((tool for tool in self.offered if tool.name == name), None)

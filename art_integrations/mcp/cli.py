@@ -117,7 +117,7 @@ def train_mcp(
     shown = Progress(quiet=options.quiet, as_json=options.json_output)
     agent = McpAgent(**settings)
     catalog = asyncio.run(_discover(agent))
-    if server.isolation is None and all(tool.read_only for tool in catalog.offered) and not agent.uses_workdir:
+    if server.isolation is None and catalog.read_only and not agent.uses_workdir:
         settings["isolation"] = "shared"
     _show(shown, agent.servers, catalog, settings["isolation"])
     parts: dict[str, Sequence[Scenario]]
@@ -233,7 +233,7 @@ async def _discover(agent: McpAgent) -> Catalog:
 def _show(shown: Progress, servers: Sequence[Server], catalog: Catalog, isolation: str) -> None:
     for server in servers:
         shown.note(f"server {server.name}: {server.shown}")
-    if isolation == "shared" and all(tool.read_only for tool in catalog.offered):
+    if isolation == "shared" and catalog.read_only:
         shown.note(
             "every offered tool is declared read-only: one session serves all rollouts (--isolation rollout: one each)"
         )

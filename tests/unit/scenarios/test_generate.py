@@ -229,7 +229,7 @@ def leaves(value: Any) -> list[Any]:
     return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list) else [value]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(["alpha", "betaName", "query", "size"]), _SCHEMA, min_size=1, max_size=3))
 def test_every_call_validates_and_every_value_is_said(properties: dict[str, Any]) -> None:
     spec = tool(**properties)

@@ -22,7 +22,7 @@ def keys(part: tuple[Scenario, ...]) -> set[str]:
     return {key for scenario in part for key in content_keys(scenario)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), min_size=1, max_size=60),
     st.integers(0, 4),
