@@ -43,9 +43,8 @@ class TrainingConfig(Config):
     """Updates made from the samples of one step, each from all of them."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
     """Most tokens, padding included, that go through the model at once; bounds memory and never changes the result."""
-    min_shared_tokens: int = Field(default=96, ge=1)
-    """A prefix that rows share is computed once where that saves at least so many tokens; on a CPU the extra forward
-    pass of a 135M model pays from about 50 on."""
+    min_shared_tokens: int = Field(default=16, ge=1)
+    """A prefix that rows share is computed once where that saves at least so many tokens."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -1,14 +1,14 @@
 """Forward and backward passes over a tree of shared prefixes, with exact gradients and bounded memory.
 
-A node is run at batch 1 and leaves its keys and values behind. Everything below it sees *detached* copies of them,
-each a leaf of the autograd graph, and is run forward and backward one micro-batch at a time, while the gradients of the
-copies add up; then the node's own backward pass starts from those sums. The result is the gradient of the padded form,
-and only one micro-batch plus the nodes above it are in memory.
+Where all fits into one pack it is one pass through the model. Otherwise a node leaves its keys and values behind, and
+everything below it sees *detached* copies of them, each a leaf of the autograd graph, and is run forward and backward one
+pack at a time, while the gradients of the copies add up; then the node's own backward pass starts from those sums. The
+result is the gradient of the padded form, and only one pack plus the nodes above it are in memory.
 
 The vocabulary head runs only at positions that predict a trained token, in chunks, each with its own backward pass, so
 that logits never take more than a fixed amount of memory.
 
-Letters: N positions, Q trained tokens, V vocabulary, H key/value heads, P cached tokens, D head size.
+Letters: S tokens of a pack, N positions, Q trained tokens, V vocabulary, H key/value heads, P cached tokens, D head size.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
@@ -27,13 +28,13 @@ from art_core.models.compute import COMPUTE
 from art_core.models.config import Precision
 from art_core.models.head import head_logits
 
-from .attention import use_grouped_attention
-from .packing import Batch, Node
+from .packing import Node, Pack, Segment
+from .tree_attention import TreePlan, use_tree_attention
 
 __all__ = ["OnTokens", "SplitModel", "run_tree"]
 
-OnTokens = Callable[[Batch, torch.Tensor, torch.Tensor], torch.Tensor | None]
-"""``(batch, ask, logprobs)``: ``ask`` (Q,) indexes the batch's trained tokens, ``logprobs`` (Q,) are theirs, float32.
+OnTokens = Callable[[Pack, torch.Tensor, torch.Tensor], torch.Tensor | None]
+"""``(pack, ask, logprobs)``: ``ask`` (Q,) indexes the pack's trained tokens, ``logprobs`` (Q,) are theirs, float32.
 Returns the loss to differentiate, or None when gradients are not wanted."""
 
 KeyValues = list[tuple[torch.Tensor, torch.Tensor]]
@@ -48,21 +49,23 @@ class SplitModel:
     """A causal language model seen as a backbone (ids to hidden states) and a head (hidden states to logits).
 
     The split is checked against the model's own logits once; where a family does something to its logits that is not
-    known here, the whole model is run as the backbone. ``shares_prefixes`` is False where keys and values in a cache do
-    not reproduce the plain forward pass (recurrent layers, for example).
+    known here, the whole model is run as the backbone. Attention over a tree of segments is checked the same way:
+    ``shares_prefixes`` is False where it does not reproduce the plain forward pass (recurrent layers, for example), and
+    every row must then be a pack of its own.
     """
 
     def __init__(self, model: torch.nn.Module, *, precision: Precision = "float32") -> None:
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
         self._model: PreTrainedModel = base
-        use_grouped_attention(base)
         self._precision = precision
         self.device: torch.device = next(base.parameters()).device
         self.vocab_size: int = base.config.get_text_config().vocab_size
         self._split_head = True
-        with torch.no_grad(), self.turn():
+        self.shares_prefixes = True
+        with torch.no_grad():
+            COMPUTE.give_way()
             self._split_head = self._head_agrees()
-            self.shares_prefixes: bool = self._cache_agrees()
+            self.shares_prefixes = self._tree_agrees()
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
@@ -71,13 +74,20 @@ class SplitModel:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._precision == "bfloat16"):
             yield
 
-    def hidden(self, ids: torch.Tensor, cache: Cache | None) -> torch.Tensor:
-        """(B, S, hidden) for ids (B, S) that follow what ``cache`` holds; the cache is extended."""
-        keywords: dict[str, Any] = {"input_ids": ids, "past_key_values": cache, "use_cache": cache is not None}
+    def hidden(self, pack: Pack, cache: Cache | None) -> torch.Tensor:
+        """(S, hidden) of a pack that follows what ``cache`` holds; the cache is extended."""
+        keywords: dict[str, Any] = {
+            "input_ids": torch.from_numpy(pack.token_ids).to(self.device)[None],
+            "past_key_values": cache,
+            "use_cache": cache is not None,
+        }
+        if self.shares_prefixes:
+            keywords["position_ids"] = torch.from_numpy(pack.positions).to(self.device)[None]
+            keywords["tree_plan"] = TreePlan(pack, self.device)
         if self._split_head:
-            output: torch.Tensor = self._model.base_model(**keywords).last_hidden_state
+            output: torch.Tensor = self._model.base_model(**keywords).last_hidden_state[0]
         else:
-            output = self._model(**keywords).logits
+            output = self._model(**keywords).logits[0]
         return output
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -85,37 +95,51 @@ class SplitModel:
         return head_logits(self._model, hidden) if self._split_head else hidden.float()
 
     def _head_agrees(self) -> bool:
-        ids = self._probe_ids()
+        plain = self._model(input_ids=self._probe_ids()[None], use_cache=False).logits[0].float()
         try:
-            ours = self.logits(self.hidden(ids, None)[0])
+            hidden = self._model.base_model(input_ids=self._probe_ids()[None], use_cache=False).last_hidden_state[0]
+            return self._close(head_logits(self._model, hidden), plain)
         except AttributeError:  # no plain backbone or head under the usual names
             return False
-        return _close(ours, self._model(input_ids=ids, use_cache=False).logits[0].float())
 
-    def _cache_agrees(self) -> bool:
+    def _tree_agrees(self) -> bool:
+        """Whether two rows with a common start, as a pack after a cached one, come out as when each is run whole."""
         ids = self._probe_ids()
-        cut = _PROBE_TOKENS // 2
+        rows = (ids, torch.cat([ids[:6], ids[:2].flip(0)]))
+        own = self._model.config._attn_implementation
         try:
+            self._model.set_attn_implementation(
+                "eager"
+            )  # the only one that does all that a family's attention asks for
+            plain = [self._model(input_ids=row[None], use_cache=False).logits[0].float() for row in rows]
+            use_tree_attention(self._model)
             cache = DynamicCache()
-            self.hidden(ids[:, :cut], cache)
-            rest = self.hidden(ids[:, cut:].repeat(2, 1), _past(_key_values(cache)))
+            self.hidden(_probe_pack(rows, 0, 4), cache)
+            together = self.logits(self.hidden(_probe_pack(rows, 4, 6), _past(_key_values(cache))))
         except Exception as error:  # noqa: BLE001 - any failure of a foreign model means: do not share
-            _log.warning("prompts are not shared in training: the model's cache failed with %s", describe(error))
-            return False
-        agrees = _close(rest[1], self.hidden(ids, None)[0, cut:])
-        if not agrees:
-            _log.warning("prompts are not shared in training: the model's cache changes its hidden states")
-        return agrees
+            reason = f"attention over a tree failed with {describe(error)}"
+        else:
+            if self._close(together, torch.cat([plain[0][4:], plain[1][6:]])):
+                return True
+            reason = "attention over a tree changes its results"
+        self._model.set_attn_implementation(own)
+        _log.warning("prompts are not shared in training: in this model %s", reason)
+        return False
+
+    def _close(self, left: torch.Tensor, right: torch.Tensor) -> bool:
+        # bfloat16 rounds at 2^-8 and two orders of summation differ by a few such steps
+        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
+        return bool((left.float() - right.float()).abs().max() <= tolerance * max(1.0, float(right.abs().max())))
 
     def _probe_ids(self) -> torch.Tensor:
-        return torch.arange(_PROBE_TOKENS, device=self.device)[None] % self.vocab_size
+        return torch.arange(_PROBE_TOKENS, device=self.device) % self.vocab_size
 
 
 def run_tree(model: SplitModel, root: Node, on_tokens: OnTokens, *, gradients: bool) -> None:
-    """Visit every batch of a tree; with ``gradients``, add those of all losses to the parameters' ``grad``.
+    """Visit every pack of a tree; with ``gradients``, add those of all losses to the parameters' ``grad``.
 
     ``on_tokens`` is called with the logprobs of trained tokens, ``log_softmax(logits / temperature)`` in float32, in
-    pieces: one or more calls a batch. Between passes it gives way to others who want to compute.
+    pieces: one or more calls a pack. Between passes it gives way to others who want to compute.
     """
     with torch.set_grad_enabled(gradients):
         _Walk(model, on_tokens, gradients).below(root, [])
@@ -129,21 +153,22 @@ class _Walk:
         self._chunk = max(16, _LOGIT_ELEMENTS // model.vocab_size)
 
     def below(self, node: Node, past: KeyValues) -> None:
-        for batch in node.leaves:
-            self._leaf(batch, past)
+        for pack in node.packs:
+            self._leaf(pack, past)
         for child in node.children:
             self._inner(child, past)
 
-    def _leaf(self, batch: Batch, past: KeyValues) -> None:
+    def _leaf(self, pack: Pack, past: KeyValues) -> None:
         with self._model.turn():
-            selected, gradient = self._forward(batch, _past(past) if past else None)
+            selected, gradient = self._forward(pack, _past(past) if past else None)
+        with self._model.turn():
             self._backward([selected], [gradient])
 
     def _inner(self, node: Node, past: KeyValues) -> None:
-        assert node.batch is not None
+        assert node.pack is not None
         with self._model.turn():
             cache = _past(past) if past else DynamicCache()
-            selected, gradient = self._forward(node.batch, cache)
+            selected, gradient = self._forward(node.pack, cache)
             outputs = _key_values(cache)
         copies = [(_leaf_copy(keys), _leaf_copy(values)) for keys, values in outputs]
         self.below(node, copies)
@@ -154,16 +179,14 @@ class _Walk:
         with self._model.turn():
             self._backward(tensors, gradients)
 
-    def _forward(self, batch: Batch, cache: Cache | None) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """(N, hidden) states at the batch's slots, and the gradient of the losses with respect to them."""
+    def _forward(self, pack: Pack, cache: Cache | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """(N, hidden) states at the pack's slots, and the gradient of the losses with respect to them."""
         device = self._model.device
-        hidden = self._model.hidden(torch.from_numpy(batch.token_ids).to(device), cache)
-        rows, columns = torch.from_numpy(batch.slots).to(device).unbind(1)
-        selected = hidden[rows, columns]
+        selected = self._model.hidden(pack, cache)[torch.from_numpy(pack.slots).to(device)]
         gradient = torch.zeros_like(selected) if self._gradients else None
-        temperatures = torch.from_numpy(batch.temperatures).to(device)
-        slot_of = torch.from_numpy(batch.ask_slot).to(device)
-        token_of = torch.from_numpy(batch.ask_token).to(device)
+        temperatures = torch.from_numpy(pack.temperatures).to(device)
+        slot_of = torch.from_numpy(pack.ask_slot).to(device)
+        token_of = torch.from_numpy(pack.ask_token).to(device)
         for low in range(0, len(selected), self._chunk):
             piece = slice(low, low + self._chunk)
             states = selected[piece].detach().requires_grad_(self._gradients)
@@ -171,7 +194,7 @@ class _Walk:
             ask = torch.nonzero((slot_of >= low) & (slot_of < low + self._chunk)).squeeze(1)
             slots = slot_of[ask] - low
             logprobs = scaled[slots, token_of[ask]] - torch.logsumexp(scaled, dim=-1)[slots]
-            loss = self._on_tokens(batch, ask, logprobs)
+            loss = self._on_tokens(pack, ask, logprobs)
             if loss is not None and gradient is not None:
                 loss.backward()
                 gradient[piece] = states.grad
@@ -188,9 +211,9 @@ class _Walk:
 
 
 class _PastLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped here
-    """One layer's keys and values of a prefix, (1, H, P, D), seen by every row of a batch.
+    """One layer's keys and values of a prefix, each (1, H, P, D), that a pack continues.
 
-    They are kept in float32 whatever the precision, so that the gradients of many micro-batches add up in float32.
+    They are kept in float32 whatever the precision, so that the gradients of many packs add up in float32.
     """
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
@@ -207,7 +230,7 @@ class _PastLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped
 
 
 def _append(past: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-    return torch.cat([past.to(new.dtype).expand(new.shape[0], -1, -1, -1), new], dim=-2)
+    return torch.cat([past.to(new.dtype), new], dim=-2)
 
 
 def _past(layers: KeyValues) -> Cache:
@@ -222,8 +245,24 @@ def _leaf_copy(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().float().requires_grad_(tensor.requires_grad)
 
 
-def _close(left: torch.Tensor, right: torch.Tensor) -> bool:
-    # bfloat16 rounds at 2^-8 and two orders of summation differ by a few such steps
-    scale = max(1.0, float(right.abs().max()))
-    tolerance = 1e-3 if left.dtype == torch.float32 and right.dtype == torch.float32 else 0.1
-    return bool((left.float() - right.float()).abs().max() <= tolerance * scale)
+def _probe_pack(rows: tuple[torch.Tensor, torch.Tensor], start: int, shared: int) -> Pack:
+    """Tokens ``start`` to ``shared`` of both rows; where that is not all of the cache, also the rest of each."""
+    pieces, segments = [(0, start, shared)], [Segment(begin=0, end=shared - start, parent=None)]
+    if start:
+        for number, row in enumerate(rows):
+            pieces.append((number, shared, len(row)))
+            segments.append(Segment(begin=segments[-1].end, end=segments[-1].end + len(row) - shared, parent=0))
+    columns = [np.arange(low, high) for _, low, high in pieces]
+    empty = np.zeros(0, dtype=np.int64)
+    return Pack(
+        start=start,
+        token_ids=np.concatenate([rows[number][low:high].cpu().numpy() for number, low, high in pieces]),
+        positions=np.concatenate(columns),
+        segments=tuple(segments),
+        slots=empty,
+        temperatures=np.zeros(0, dtype=np.float32),
+        ask_slot=empty,
+        ask_token=empty,
+        ask_row=empty,
+        ask_position=empty,
+    )

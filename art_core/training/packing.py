@@ -1,11 +1,13 @@
 """From training rows to the forward passes of a step: a radix trie in which a shared prefix is computed once.
 
 The rows of a step share the system prompt and tools, the rows of a group share the whole prompt, and forks share their
-history. ``build_tree`` cuts the rows into *nodes*, each a run of tokens that several rows begin with, and *leaves*, the
-rest of each row, right-padded into micro-batches. A token may be trained wherever it lies: a node that holds trained
-tokens answers for the rows it is shared by. Nothing after the last trained token of a row is computed.
+history. ``build_tree`` cuts the rows into *runs*: tokens that the same rows have in common, or the rest of one row. Runs
+are laid end to end, parents first, into *packs*: one forward pass each, without padding, in which a token attends to the
+runs above its own (see ``tree_attention``). A subtree too large for one pack becomes a *node*: its first run is computed
+in a pass of its own, and the passes below it attend to what it leaves behind. A token may be trained wherever it lies: a
+run answers for all rows that share it. Nothing after the last trained token of a row is computed.
 
-Letters: B rows of a batch, S columns, N positions whose logits are needed, Q trained tokens.
+Letters: S tokens of a pack, N positions whose logits are needed, Q trained tokens.
 """
 
 from __future__ import annotations
@@ -18,29 +20,39 @@ from numpy.typing import NDArray
 
 from art_core.trajectory.samples import TrainingSample
 
-__all__ = ["Batch", "Node", "build_tree", "cut"]
+__all__ = ["Node", "Pack", "Segment", "build_tree"]
 
 Ints = NDArray[np.int64]
 
-_BATCH_COST = 96  # a forward and backward pass costs as much as about so many tokens, however few it has
-_CACHE_SHARE = 16  # a token attended to through the cache weighs this many times less than one computed
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One run inside a pack."""
+
+    begin: int
+    end: int
+    """Its columns, ``end`` excluded."""
+    parent: int | None
+    """Index of the segment it continues; None: it continues what stands in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Batch:
-    """One forward pass: rows of equal start, right-padded, and the trained tokens whose logits it gives.
+class Pack:
+    """One forward pass: segments end to end, and the trained tokens whose logits it gives.
 
     Position ``p`` of a row predicts token ``p + 1``; a trained token at ``t`` is asked for at position ``t - 1``.
     """
 
     start: int
-    """Position of column 0: so many tokens stand in the cache."""
+    """So many tokens stand in the cache."""
     token_ids: Ints
-    """(B, S)"""
-    tokens: int
-    """Tokens that are not padding."""
+    """(S,)"""
+    positions: Ints
+    """(S,) each token's position in its rows."""
+    segments: tuple[Segment, ...]
+    """Depth first: all that continues a segment comes right behind it."""
     slots: Ints
-    """(N, 2) row and column of each position whose logits are needed."""
+    """(N,) column of each position whose logits are needed."""
     temperatures: NDArray[np.float32]
     """(N,) the temperature that each position's logits are divided by; no two slots agree in place and temperature."""
     ask_slot: Ints
@@ -55,146 +67,166 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Node:
-    """A run of tokens that several rows share, and what comes after it. The root has no tokens."""
+    """A run of tokens computed by itself, and the passes after it. The root has no tokens."""
 
-    batch: Batch | None
+    pack: Pack | None
     children: tuple[Node, ...]
-    leaves: tuple[Batch, ...]
+    packs: tuple[Pack, ...]
 
-    def batches(self) -> Iterator[Batch]:
-        """Every batch of the subtree, parents first."""
-        if self.batch is not None:
-            yield self.batch
-        yield from self.leaves
+    def every_pack(self) -> Iterator[Pack]:
+        """Every pack of the subtree, parents first."""
+        if self.pack is not None:
+            yield self.pack
+        yield from self.packs
         for child in self.children:
-            yield from child.batches()
+            yield from child.every_pack()
 
 
-def build_tree(
-    samples: Sequence[TrainingSample], *, micro_batch_tokens: int, min_shared_tokens: int | None, pad_id: int = 0
-) -> Node:
+def build_tree(samples: Sequence[TrainingSample], *, micro_batch_tokens: int, min_shared_tokens: int | None) -> Node:
     """The forward passes that give every trained token of ``samples`` its logprob exactly once.
 
     Args:
         samples: rows with at least one trained token each.
-        micro_batch_tokens: most tokens, padding included, of a batch of leaves; a longer row is a batch of its own.
-        min_shared_tokens: a node is made where it saves at least so many tokens (length times rows but one);
-            None never shares.
-        pad_id: id in the padded columns; it is never attended to.
+        micro_batch_tokens: most tokens of a pack; a longer run is a pack of its own.
+        min_shared_tokens: a run is shared where that saves at least so many tokens (length times rows but one);
+            None: every row is whole and has a pack of its own.
     """
-    packer = _Packer(samples, micro_batch_tokens, min_shared_tokens, pad_id)
-    members = list(range(len(samples)))
+    rows = _Rows(samples)
+    everyone = list(range(len(samples)))
     if min_shared_tokens is None:
-        return Node(batch=None, children=(), leaves=packer.leaves(members, 0))
-    children, loose = packer.split(members, 0, 0)
-    return Node(batch=None, children=tuple(children), leaves=packer.leaves(loose, 0))
+        return Node(pack=None, children=(), packs=tuple(_pack(rows, [rows.rest(row, 0)]) for row in everyone))
+    return _node(rows, None, rows.runs(everyone, 0, 0, min_shared_tokens), micro_batch_tokens)
 
 
-class _Packer:
-    def __init__(
-        self, samples: Sequence[TrainingSample], micro_batch_tokens: int, min_shared_tokens: int | None, pad_id: int
-    ) -> None:
-        self._ids = [np.asarray(sample.token_ids, dtype=np.int64) for sample in samples]
-        self._targets = [np.flatnonzero(sample.mask).astype(np.int64) for sample in samples]
-        self._temperatures = [float(sample.temperature) for sample in samples]
-        self._ends = [int(targets[-1]) for targets in self._targets]
-        self._budget = micro_batch_tokens
-        self._min_shared = min_shared_tokens or 1
-        self._pad_id = pad_id
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Run:
+    """Tokens ``start`` to ``end`` of all ``rows``, and the runs that continue it."""
 
-    def split(self, members: list[int], start: int, depth: int) -> tuple[list[Node], list[int]]:
-        """Nodes and leftover rows among ``members``, which agree up to ``depth`` and have nodes up to ``start``."""
+    start: int
+    end: int
+    rows: list[int]
+    children: list[_Run]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the run and everything below it."""
+        return self.end - self.start + sum(child.tokens for child in self.children)
+
+
+class _Rows:
+    """The rows of a step, and the trie of their shared prefixes."""
+
+    def __init__(self, samples: Sequence[TrainingSample]) -> None:
+        self.ids = [np.asarray(sample.token_ids, dtype=np.int64) for sample in samples]
+        self.targets = [np.flatnonzero(sample.mask).astype(np.int64) for sample in samples]
+        self.temperatures = [float(sample.temperature) for sample in samples]
+        self._ends = [int(targets[-1]) for targets in self.targets]
+
+    def rest(self, row: int, start: int) -> _Run:
+        """What one row has to itself from ``start`` on."""
+        return _Run(start=start, end=self._ends[row], rows=[row], children=[])
+
+    def runs(self, members: list[int], start: int, depth: int, min_shared: int) -> list[_Run]:
+        """What comes after ``start`` in ``members``, which agree up to ``depth``."""
         by_token: dict[int, list[int]] = {}
-        loose: list[int] = []
+        found: list[_Run] = []
         for row in members:
             if self._ends[row] - 1 <= depth:
-                loose.append(row)
+                found.append(self.rest(row, start))
             else:
-                by_token.setdefault(int(self._ids[row][depth]), []).append(row)
-        nodes: list[Node] = []
+                by_token.setdefault(int(self.ids[row][depth]), []).append(row)
         for rows in by_token.values():
-            more, rest = self._grow(rows, start, depth)
-            nodes += more
-            loose += rest
-        return nodes, loose
+            found += self._grow(rows, start, depth, min_shared)
+        return found
 
-    def _grow(self, members: list[int], start: int, depth: int) -> tuple[list[Node], list[int]]:
+    def _grow(self, members: list[int], start: int, depth: int, min_shared: int) -> list[_Run]:
         if len(members) == 1:
-            return [], members
+            return [self.rest(members[0], start)]
         end = self._common(members, depth)
-        if (end - start) * (len(members) - 1) < self._min_shared:
-            return self.split(members, start, end)
-        children, loose = self.split(members, end, end)
-        batch = self._batch([members], start, end)
-        return [Node(batch=batch, children=tuple(children), leaves=self.leaves(loose, end))], []
+        if (end - start) * (len(members) - 1) < min_shared:
+            return self.runs(members, start, end, min_shared)
+        return [_Run(start=start, end=end, rows=members, children=self.runs(members, end, end, min_shared))]
 
     def _common(self, members: list[int], depth: int) -> int:
         """Length of the prefix that all members share, leaving each at least one token of its own."""
         end = min(self._ends[row] for row in members) - 1
-        first = self._ids[members[0]]
+        first = self.ids[members[0]]
         for row in members[1:]:
-            differing = np.flatnonzero(first[depth:end] != self._ids[row][depth:end])
+            differing = np.flatnonzero(first[depth:end] != self.ids[row][depth:end])
             if len(differing):
                 end = depth + int(differing[0])
         return end
 
-    def leaves(self, rows: list[int], start: int) -> tuple[Batch, ...]:
-        """The rest of each row from ``start`` on, longest first, cut into micro-batches with little padding."""
-        order = sorted(rows, key=lambda row: -self._ends[row])
-        widths = [self._ends[row] - start for row in order]
-        return tuple(
-            self._batch([[row] for row in order[first:last]], start, None)
-            for first, last in cut(widths, budget=self._budget, cached=start // _CACHE_SHARE)
-        )
 
-    def _batch(self, lines: list[list[int]], start: int, end: int | None) -> Batch:
-        """Positions ``start`` to ``end`` (None: each row's own end); a line holds the samples that share it."""
-        ends = [self._ends[line[0]] if end is None else end for line in lines]
-        ids = np.full((len(lines), max(ends) - start), self._pad_id, dtype=np.int64)
-        slots: dict[tuple[int, int, float], int] = {}
-        asks: list[tuple[int, int, int, int]] = []
-        for index, (line, stop) in enumerate(zip(lines, ends, strict=True)):
-            ids[index, : stop - start] = self._ids[line[0]][start:stop]
-            for row in line:
-                targets = self._targets[row]
-                for target in targets[(targets > start) & (targets <= stop)].tolist():
-                    slot = slots.setdefault((index, target - 1 - start, self._temperatures[row]), len(slots))
-                    asks.append((slot, int(self._ids[row][target]), row, target))
-        columns = np.asarray(asks, dtype=np.int64).reshape(-1, 4)
-        return Batch(
+def _node(rows: _Rows, run: _Run | None, following: list[_Run], budget: int) -> Node:
+    """A node of ``run`` alone (None: the root), with everything that follows it laid into packs or nodes."""
+    children: list[Node] = []
+    bins: list[list[_Run]] = []
+    room: list[int] = []
+    for child in following:
+        if child.children and child.tokens > budget:
+            children.append(_node(rows, child, child.children, budget))
+            continue
+        place = next((index for index, left in enumerate(room) if left >= child.tokens), len(bins))
+        if place == len(bins):
+            bins.append([])
+            room.append(budget)
+        bins[place].append(child)
+        room[place] -= child.tokens
+    alone = None if run is None else _Run(start=run.start, end=run.end, rows=run.rows, children=[])
+    return Node(
+        pack=None if alone is None else _pack(rows, [alone]),
+        children=tuple(children),
+        packs=tuple(_pack(rows, runs) for runs in bins),
+    )
+
+
+def _pack(rows: _Rows, runs: list[_Run]) -> Pack:
+    builder = _PackBuilder(rows)
+    for run in runs:
+        builder.add(run, None)
+    return builder.build(runs[0].start)
+
+
+class _PackBuilder:
+    def __init__(self, rows: _Rows) -> None:
+        self._rows = rows
+        self._ids: list[Ints] = []
+        self._positions: list[Ints] = []
+        self._segments: list[Segment] = []
+        self._slots: dict[tuple[int, float], int] = {}
+        self._asks: list[tuple[int, int, int, int]] = []
+
+    def add(self, run: _Run, parent: int | None) -> None:
+        """Append a run and all that continues it."""
+        begin = self._segments[-1].end if self._segments else 0
+        number = len(self._segments)
+        self._segments.append(Segment(begin=begin, end=begin + run.end - run.start, parent=parent))
+        self._ids.append(self._rows.ids[run.rows[0]][run.start : run.end])
+        self._positions.append(np.arange(run.start, run.end, dtype=np.int64))
+        for row in run.rows:
+            self._ask(run, row, begin)
+        for child in run.children:
+            self.add(child, number)
+
+    def _ask(self, run: _Run, row: int, begin: int) -> None:
+        targets = self._rows.targets[row]
+        for target in targets[(targets > run.start) & (targets <= run.end)].tolist():
+            place = (begin + target - 1 - run.start, self._rows.temperatures[row])
+            slot = self._slots.setdefault(place, len(self._slots))
+            self._asks.append((slot, int(self._rows.ids[row][target]), row, target))
+
+    def build(self, start: int) -> Pack:
+        asks = np.asarray(self._asks, dtype=np.int64).reshape(-1, 4)
+        return Pack(
             start=start,
-            token_ids=ids,
-            tokens=sum(ends) - start * len(ends),
-            slots=np.asarray([key[:2] for key in slots], dtype=np.int64).reshape(-1, 2),
-            temperatures=np.asarray([key[2] for key in slots], dtype=np.float32),
-            ask_slot=columns[:, 0],
-            ask_token=columns[:, 1],
-            ask_row=columns[:, 2],
-            ask_position=columns[:, 3],
+            token_ids=np.concatenate(self._ids),
+            positions=np.concatenate(self._positions),
+            segments=tuple(self._segments),
+            slots=np.asarray([column for column, _ in self._slots], dtype=np.int64),
+            temperatures=np.asarray([temperature for _, temperature in self._slots], dtype=np.float32),
+            ask_slot=asks[:, 0],
+            ask_token=asks[:, 1],
+            ask_row=asks[:, 2],
+            ask_position=asks[:, 3],
         )
-
-
-def cut(widths: Sequence[int], *, budget: int, cached: int = 0) -> list[tuple[int, int]]:
-    """Where to cut rows of falling ``widths`` into batches: as (first, last) pairs, last excluded.
-
-    The padded tokens of all batches plus ``_BATCH_COST`` for each are fewest. A batch of several rows stays within
-    ``budget`` tokens, counting ``cached`` more per row.
-    """
-    cost, origin = [0], [0]
-    for last in range(1, len(widths) + 1):
-        best, place = None, last - 1
-        for first in range(last - 1, -1, -1):
-            rows = last - first
-            if rows > 1 and rows * (widths[first] + cached) > budget:
-                break
-            total = cost[first] + rows * widths[first] + _BATCH_COST
-            if best is None or total <= best:
-                best, place = total, first
-        cost.append(best or 0)
-        origin.append(place)
-    cuts: list[tuple[int, int]] = []
-    last = len(widths)
-    while last:
-        cuts.append((origin[last], last))
-        last = origin[last]
-    return cuts[::-1]

@@ -1,4 +1,4 @@
-"""One pass over the samples of a step: checks what was given, then adds up gradients micro-batch by micro-batch.
+"""One pass over the samples of a step: checks what was given, then adds up gradients pack by pack.
 
 Every row given is accounted for: computed, or skipped because its advantage is zero and nothing holds it to a reference.
 All of them count in the normaliser, so a row of a group with spread that happens to lie on the mean dilutes like any
@@ -21,7 +21,7 @@ from art_core.trajectory.samples import TrainingSample
 from .config import TrainingConfig
 from .logprobs import SplitModel, run_tree
 from .loss import LossInputs, TokenStats, policy_loss
-from .packing import Batch, Node, build_tree
+from .packing import Node, Pack, build_tree
 
 __all__ = ["Work", "accumulate", "plan", "token_logprobs"]
 
@@ -50,7 +50,6 @@ def plan(
     *,
     model: SplitModel,
     config: TrainingConfig,
-    pad_id: int,
     reference: Callable[[Sequence[TrainingSample]], list[NDArray[np.float32]]] | None = None,
 ) -> Work:
     """Check the rows and lay out their forward passes; ``reference`` gives the logprobs of the model to stay close to.
@@ -69,7 +68,7 @@ def plan(
     held = reference is not None and any(advantages)
     chosen = [(s, a) for s, a in pairs if a != 0.0 or held]
     rows = tuple(sample for sample, _ in chosen)
-    tree = _tree(rows, model=model, config=config, pad_id=pad_id)
+    tree = _tree(rows, model=model, config=config)
     return Work(
         samples=rows,
         advantages=tuple(advantage for _, advantage in chosen),
@@ -77,7 +76,7 @@ def plan(
         old=torch.full((sum(len(sample.token_ids) for sample in rows),), math.nan, device=model.device),
         normaliser=sum(sample.trained_tokens for sample in samples),
         tree=tree,
-        forward_tokens=sum(batch.tokens for batch in tree.batches()),
+        forward_tokens=sum(len(pack.token_ids) for pack in tree.every_pack()),
         row_tokens=sum(int(np.flatnonzero(sample.mask)[-1]) for sample in rows),
     )
 
@@ -93,9 +92,9 @@ def accumulate(
     flat = _Flat(work, model.device)
     loss, stats = 0.0, TokenStats()
 
-    def on_tokens(batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
+    def on_tokens(pack: Pack, ask: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
         nonlocal loss, stats
-        inputs = flat.inputs(batch, ask, logprobs)
+        inputs = flat.inputs(pack, ask, logprobs)
         output = policy_loss(
             inputs,
             clip_low=config.clip_low,
@@ -106,7 +105,7 @@ def accumulate(
         )
         value = float(output.loss.detach())
         if not (math.isfinite(value) and math.isfinite(output.stats.surprise)):
-            raise NonFiniteError(_summary(work, batch, value))
+            raise NonFiniteError(_summary(work, pack, value))
         loss += value
         stats = stats + output.stats
         if on_progress is not None:
@@ -118,7 +117,7 @@ def accumulate(
 
 
 def token_logprobs(
-    samples: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig, pad_id: int
+    samples: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig
 ) -> list[NDArray[np.float32]]:
     """Per sample (L,) logprobs in nats at its temperature under the present weights; 0 where ``mask`` is False.
 
@@ -129,24 +128,23 @@ def token_logprobs(
     rows = [index for index, sample in enumerate(samples) if sample.trained_tokens > 0]
     result = [np.zeros(len(sample.token_ids), dtype=np.float32) for sample in samples]
 
-    def on_tokens(batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> None:
+    def on_tokens(pack: Pack, ask: torch.Tensor, logprobs: torch.Tensor) -> None:
         index = ask.cpu().numpy()
         for row, position, value in zip(
-            batch.ask_row[index], batch.ask_position[index], logprobs.cpu().numpy(), strict=True
+            pack.ask_row[index], pack.ask_position[index], logprobs.cpu().numpy(), strict=True
         ):
             result[rows[row]][position] = value
 
-    tree = _tree([samples[row] for row in rows], model=model, config=config, pad_id=pad_id)
+    tree = _tree([samples[row] for row in rows], model=model, config=config)
     run_tree(model, tree, on_tokens, gradients=False)
     return result
 
 
-def _tree(rows: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig, pad_id: int) -> Node:
+def _tree(rows: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig) -> Node:
     return build_tree(
         rows,
         micro_batch_tokens=config.micro_batch_tokens,
         min_shared_tokens=config.min_shared_tokens if model.shares_prefixes else None,
-        pad_id=pad_id,
     )
 
 
@@ -164,10 +162,10 @@ class _Flat:
         self._old = work.old
         self.total = sum(sample.trained_tokens for sample in work.samples)
 
-    def inputs(self, batch: Batch, ask: torch.Tensor, logprobs: torch.Tensor) -> LossInputs:
+    def inputs(self, pack: Pack, ask: torch.Tensor, logprobs: torch.Tensor) -> LossInputs:
         index = ask.cpu().numpy()
-        rows = batch.ask_row[index]
-        where = torch.from_numpy(self._offsets[rows] + batch.ask_position[index]).to(ask.device)
+        rows = pack.ask_row[index]
+        where = torch.from_numpy(self._offsets[rows] + pack.ask_position[index]).to(ask.device)
         known = self._old[where]
         self._old[where] = old = torch.where(known.isnan(), logprobs.detach(), known)
         return LossInputs(
@@ -195,12 +193,12 @@ def _check(sample: TrainingSample, advantage: float, vocab_size: int) -> None:
         raise InputError(f"{name} has the behaviour logprob {float(wrong[0])!r}; it must be finite and at most 0")
 
 
-def _summary(work: Work, batch: Batch, loss: float) -> str:
-    rows = sorted(set(batch.ask_row.tolist()))
+def _summary(work: Work, pack: Pack, loss: float) -> str:
+    rows = sorted(set(pack.ask_row.tolist()))
     told = ", ".join(
         f"{work.samples[row].rollout_id!r} ({len(work.samples[row].token_ids)} tokens, "
         f"{work.samples[row].trained_tokens} trained, advantage {work.advantages[row]:.3g})"
         for row in rows[:3]
     )
     more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-    return f"the loss of a micro-batch is {loss} (or one of its logprobs is not finite); its rows: {told}{more}"
+    return f"the loss of a pack is {loss} (or one of its logprobs is not finite); its rows: {told}{more}"

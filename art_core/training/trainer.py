@@ -39,7 +39,6 @@ class GrpoTrainer:
         config: see ``TrainingConfig``.
         precision: ``bfloat16`` runs matrix products in it (autocast); parameters, logprobs and the optimizer stay in
             float32.
-        pad_id: an id of the vocabulary for padded columns; which one has no influence.
 
     Raises:
         InputError: nothing requires a gradient, the adapter has dropout, which would be silently ignored, or
@@ -52,7 +51,6 @@ class GrpoTrainer:
         config: TrainingConfig | None = None,
         *,
         precision: Precision = "float32",
-        pad_id: int = 0,
     ) -> None:
         self.config = config or TrainingConfig()
         self.model = model
@@ -66,7 +64,6 @@ class GrpoTrainer:
                 f"kl_coefficient {self.config.kl_coefficient} compares with the model without its adapter; this one has none"
             )
         model.eval()
-        self._pad_id = pad_id
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._optimizer = Optimizer(self._trainable, self.config)
         self._split = COMPUTE.run(SplitModel, model, precision=precision)
@@ -115,7 +112,6 @@ class GrpoTrainer:
             advantages,
             model=self._split,
             config=self.config,
-            pad_id=self._pad_id,
             reference=self._base_logprobs if self.config.kl_coefficient else None,
         )
         if not work.samples:
@@ -140,7 +136,7 @@ class GrpoTrainer:
 
     def logprobs(self, samples: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
         """Per sample (L,) logprobs of its trained tokens under the present weights, in nats; 0 elsewhere."""
-        return COMPUTE.run(token_logprobs, samples, model=self._split, config=self.config, pad_id=self._pad_id)
+        return COMPUTE.run(token_logprobs, samples, model=self._split, config=self.config)
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """What a checkpoint needs besides the adapter: the optimizer's tensors, and counters as plain values."""

@@ -15,12 +15,12 @@ from .tiny import FAMILY_NAMES, VOCAB, build, gradient, lora, row, step_rows
 NEVER = 10**9
 
 
-def run(model, samples, advantages, *, pad_id=0, precision="float32", **options):
+def run(model, samples, advantages, *, precision="float32", **options):
     """Loss and gradient of one pass."""
     config = TrainingConfig(**{"min_shared_tokens": 1} | options)
     split = SplitModel(model, precision=precision)
     model.zero_grad()
-    loss, _ = accumulate(plan(samples, advantages, model=split, config=config, pad_id=pad_id), split, config)
+    loss, _ = accumulate(plan(samples, advantages, model=split, config=config), split, config)
     return loss, gradient(model)
 
 
@@ -33,6 +33,7 @@ def test_t30_equals_plain_loops_in_float64(family):
     samples, advantages = step_rows(temperature=1.3)
     loss, grads = run(lora(family), samples, advantages)
     exact = lora(family).double()
+    exact.set_attn_implementation("eager")  # torch's attention leaves out Gemma 2's soft cap
     expected = reference_loss(exact, samples, advantages)
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
@@ -40,7 +41,7 @@ def test_t30_equals_plain_loops_in_float64(family):
 
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)
-def test_t2_shared_equals_padded(family):
+def test_t2_shared_equals_whole_rows(family):
     samples, advantages = step_rows()
     model = lora(family)
     loss, grads = run(model, samples, advantages)
@@ -78,16 +79,15 @@ def test_t2_a_chunked_head_changes_nothing(monkeypatch):
     assert apart(chunked, whole) < 1e-6
 
 
-@pytest.mark.parametrize("pad_id", [0, 17, VOCAB - 1])
-@pytest.mark.parametrize("extra", [1, 16, 64])
-def test_t3_padding_changes_nothing(pad_id, extra):
+@pytest.mark.parametrize("extra", [1, 16, 300])
+def test_t3_other_rows_of_a_pack_change_nothing(extra):
     samples, advantages = step_rows()
     model = lora()
-    _, grads = run(model, samples, advantages, min_shared_tokens=NEVER)
-    wide = row([5] * (40 + extra), [39 + extra])  # pads every other row; an advantage of almost nothing
-    _, padded = run(model, [*samples, wide], [*advantages, 1e-12], min_shared_tokens=NEVER, pad_id=pad_id)
+    _, grads = run(model, samples, advantages)
+    other = row([5] * (40 + extra), [39 + extra])
+    _, together = run(model, [other, *samples], [1e-12, *advantages])  # an advantage of almost nothing
     count = sum(sample.trained_tokens for sample in samples)
-    assert apart(padded * (count + 1) / count, grads) < 1e-5
+    assert apart(together * (count + 1) / count, grads) < 1e-5
 
 
 def test_a_trained_head_gets_its_gradient():
@@ -141,11 +141,17 @@ def test_an_unknown_head_is_run_as_a_whole(monkeypatch):
     assert apart(run(lora("gemma2"), samples, advantages)[1], known) < 1e-6
 
 
-def test_a_broken_cache_is_noticed_and_not_used(monkeypatch, caplog):
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_attention_that_does_not_work_over_a_tree_is_noticed_and_every_row_run_alone(monkeypatch, caplog, precision):
+    samples, advantages = step_rows()
+    _, shared = run(lora(), samples, advantages)
     monkeypatch.setattr("art_core.training.logprobs._append", lambda past, new: new)
-    split = SplitModel(lora())
+    model = lora()
+    split = SplitModel(model, precision=precision)
     assert not split.shares_prefixes
+    assert model.config._attn_implementation == "sdpa"
     assert "prompts are not shared" in caplog.text
+    assert apart(run(model, samples, advantages)[1], shared) < 1e-5
 
 
 def test_bfloat16_is_near_and_its_gradients_stay_float32():
@@ -162,7 +168,7 @@ def test_t5_logprobs_are_log_softmax_at_the_temperature():
     sample = row([3, 1, 4, 1, 5], [2, 4], temperature=0.7)
     model = lora()
     split, config = SplitModel(model), TrainingConfig()
-    (values,) = token_logprobs([sample], model=split, config=config, pad_id=0)
+    (values,) = token_logprobs([sample], model=split, config=config)
     logits = model(input_ids=torch.tensor([[3, 1, 4, 1, 5]])).logits[0] / 0.7
     expected = torch.log_softmax(logits, -1)
     assert values == pytest.approx([0, 0, expected[1, 4].item(), 0, expected[3, 5].item()], abs=1e-5)
