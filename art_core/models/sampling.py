@@ -27,45 +27,53 @@ def draw(
     over the whole vocabulary (at temperature 0, the most likely id and its logprob at temperature 1).
     """
     temperatures = [p.temperature or 1.0 for p in params]
+    weights = logits - logits.amax(dim=-1, keepdim=True)  # (B, V); from here on in place: memory decides the speed
     if any(t != 1.0 for t in temperatures):
-        logits = logits / torch.tensor(temperatures, device=logits.device)[:, None]
-    greedy = torch.tensor([p.temperature == 0 for p in params])
-    chosen = torch.empty(len(params), dtype=torch.long, device=logits.device)
-    normaliser = torch.logsumexp(logits, dim=-1)  # (B,)
-    if greedy.any():
-        rows = greedy.nonzero()[:, 0].to(logits.device)
-        chosen[rows] = logits[rows].argmax(-1)
-    if not greedy.all():
-        rows = (~greedy).nonzero()[:, 0]
-        picks = rows.tolist()
-        numbers = torch.tensor([uniform(keys[i], counters[i]) for i in picks], dtype=torch.float64)
-        probabilities = torch.exp(logits[rows] - normaliser[rows, None])
-        nuclei = [params[i].top_p for i in picks]
-        if any(top_p < 1 for top_p in nuclei):
-            probabilities = _nucleus(probabilities, torch.tensor(nuclei, device=logits.device))
-        chosen[rows.to(logits.device)] = _invert(probabilities, numbers.to(logits.device))
-    logprobs = logits.gather(1, chosen[:, None])[:, 0] - normaliser
+        weights.div_(torch.tensor(temperatures, device=logits.device)[:, None])
+    edges = _edges(weights.exp_())
+    totals = edges[:, -1]
+    greedy = torch.tensor([p.temperature == 0 for p in params], device=logits.device)
+    if all(p.temperature == 0 for p in params):
+        chosen = logits.argmax(-1)
+    else:
+        numbers = torch.tensor([uniform(k, c) for k, c in zip(keys, counters, strict=True)], dtype=torch.float64)
+        allowed, allowed_edges = weights, edges
+        if any(p.top_p < 1 for p in params):
+            nuclei = torch.tensor([p.top_p for p in params], device=logits.device)
+            allowed = _nucleus(weights, nuclei * totals)
+            allowed_edges = _edges(allowed)
+        chosen = _invert(allowed, allowed_edges, numbers.to(logits.device))
+        if greedy.any():
+            chosen = torch.where(greedy, logits.argmax(-1), chosen)
+    logprobs = weights.gather(1, chosen[:, None])[:, 0].double().log() - totals.log()
     return chosen.tolist(), logprobs.tolist()
 
 
-def _invert(probabilities: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """(B,) the first index whose cumulative weight exceeds ``numbers`` (B,) times the total."""
-    rows, size = probabilities.shape
-    padding = -size % _BLOCK
-    blocks = torch.nn.functional.pad(probabilities, (0, padding)).view(rows, -1, _BLOCK)
-    edges = blocks.sum(-1, dtype=torch.float64).cumsum(-1)  # (B, V / block)
+def _edges(weights: torch.Tensor) -> torch.Tensor:
+    """(B, V / block) float64 running sums of (B, V) weights, block by block."""
+    whole = weights.shape[1] // _BLOCK * _BLOCK
+    sums = weights[:, :whole].unflatten(1, (-1, _BLOCK)).sum(-1)
+    if whole < weights.shape[1]:
+        sums = torch.cat([sums, weights[:, whole:].sum(-1, keepdim=True)], dim=1)
+    return sums.double().cumsum(-1)
+
+
+def _invert(weights: torch.Tensor, edges: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """(B,) the first index whose cumulative weight exceeds ``numbers`` (B,) times the total; ``edges`` are its sums."""
     target = numbers * edges[:, -1]
-    block = torch.searchsorted(edges, target[:, None], right=True).clamp_(max=edges.shape[1] - 1)
+    block = torch.searchsorted(edges, target[:, None], right=True).clamp_(max=edges.shape[1] - 1)  # (B, 1)
     before = torch.where(block > 0, edges.gather(1, (block - 1).clamp(min=0)), 0.0)
-    inner = blocks[torch.arange(rows, device=blocks.device), block[:, 0]]
+    columns = block * _BLOCK + torch.arange(_BLOCK, device=weights.device)
+    size = weights.shape[1]
+    inner = weights.gather(1, columns.clamp(max=size - 1)).masked_fill_(columns >= size, 0.0)
     within = inner.double().cumsum(-1)
     offset = torch.searchsorted(within, target[:, None] - before, right=True)[:, 0]
-    last = inner.shape[1] - 1 - (inner.flip(1) > 0).to(torch.int8).argmax(1)  # rounding never leaves the support
+    last = _BLOCK - 1 - (inner.flip(1) > 0).to(torch.int8).argmax(1)  # rounding never leaves the support
     return block[:, 0] * _BLOCK + torch.minimum(offset, last)
 
 
-def _nucleus(probabilities: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Zero everything outside the smallest set of most likely ids that holds ``top_p`` (B,) of the weight."""
-    ordered, order = probabilities.sort(-1, descending=True)
-    outside = ordered.cumsum(-1) - ordered >= top_p[:, None]
-    return probabilities.scatter(1, order, ordered.masked_fill(outside, 0.0))
+def _nucleus(weights: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+    """Zero everything outside the smallest set of most likely ids that holds ``share`` (B,) of the weight."""
+    ordered, order = weights.sort(-1, descending=True)
+    outside = ordered.cumsum(-1) - ordered >= share[:, None]
+    return weights.scatter(1, order, ordered.masked_fill(outside, 0.0))
