@@ -1,7 +1,8 @@
 """LocalPolicy: an engine and a renderer make a policy; also how a request becomes ids that extend what was seen.
 
 The policy owns temperature, top-p, seed and penalties while it is being trained; what the agent asked for instead is
-recorded in ``turn.metadata["overridden"]`` and told once.
+recorded in ``turn.metadata["overridden"]`` and told once. Tokens drawn beyond a stop text are dropped and counted in
+``turn.metadata["tokens_after_stop"]``.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from art_core.rendering.renderer import Renderer
 from art_core.trajectory.graph import PolicyVersion, Turn
 from art_core.trajectory.recorder import Recorder
 
-from .protocol import Completion, Engine, SamplingParams, SessionView
+from .protocol import Completion, Engine, Interrupted, SamplingParams, SessionView
 
 __all__ = ["LocalPolicy", "Prompt", "Wish", "build_prompt", "resolve_params"]
 
 _log = logging.getLogger(__name__)
 
+_CUT_OFF = "cut off while it was being sampled"
 _SAMPLING = ("temperature", "top_p", "seed")
 _NEVER = (
     "frequency_penalty",
@@ -223,6 +225,7 @@ class LocalPolicy:
             InputError: an unknown argument, or a conversation the chat template refuses.
             LimitReached: the prompt leaves no room in the context (``max_context``).
             ProviderError: the engine failed, or gave ids and logprobs that do not belong together.
+            Interrupted: the call was cancelled; holds the unfinished turn, which is not trainable.
         """
         wish = resolve_params(params, self.sampling, evaluating=session.evaluating)
         self._tell(wish.overridden)
@@ -231,10 +234,30 @@ class LocalPolicy:
         sampling = self._fit(len(prompt.ids), wish.sampling)
         number = int(turn_id.removeprefix("t"))
         key = randomness.fold(*session.rng_parts, *(() if wish.seed is None else ("seed", wish.seed)), number)
-        completion = await self.engine.sample(prompt.ids, sampling, self.version, key)
-        _check(completion)
-        completion = self._cut(completion, sampling.stop)
+        try:
+            completion = await self.engine.sample(prompt.ids, sampling, self.version, key)
+        except Interrupted as cut:
+            raise Interrupted(
+                cut.completion, self._turn(turn_id, prompt, wish, sampling, tools, cut.completion)
+            ) from None
+        return self._turn(turn_id, prompt, wish, sampling, tools, completion)
+
+    def _turn(
+        self,
+        turn_id: str,
+        prompt: Prompt,
+        wish: Wish,
+        sampling: SamplingParams,
+        tools: Sequence[ToolSpec],
+        drawn: Completion,
+    ) -> Turn:
+        _check(drawn)
+        completion = self._cut(drawn, sampling.stop)
         reply = self.renderer.parse(completion.ids, tools, call_id_prefix=turn_id, stop=sampling.stop)
+        metadata: dict[str, Any] = {"overridden": dict(wish.overridden)} if wish.overridden else {}
+        if beyond := len(drawn.ids) - len(completion.ids):
+            metadata["tokens_after_stop"] = beyond
+        aborted = _CUT_OFF if completion.finish_reason == "abort" and completion.ids else None
         return Turn(
             id=turn_id,
             completion_ids=tuple(completion.ids),
@@ -242,10 +265,10 @@ class LocalPolicy:
             temperature=sampling.temperature,
             versions=tuple(completion.spans),
             finish_reason=completion.finish_reason,
-            not_trainable=sampling.not_trainable,
+            not_trainable=sampling.not_trainable or aborted,
             reply=reply,
             tools=tuple(tools),
-            metadata={"overridden": dict(wish.overridden)} if wish.overridden else {},
+            metadata=metadata,
             **prompt.turn_fields(),
         )
 

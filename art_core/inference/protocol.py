@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from art_core.errors import InputError
 from art_core.messages import Message, ToolSpec
 from art_core.trajectory.graph import FinishReason, PolicyVersion, Span, Turn
 
-__all__ = ["Capabilities", "Completion", "Engine", "Policy", "SamplingParams", "SessionView"]
+__all__ = ["Capabilities", "Completion", "Engine", "Interrupted", "Policy", "SamplingParams", "SessionView"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,20 @@ class Completion:
     spans: tuple[Span, ...]
 
 
+class Interrupted(asyncio.CancelledError):
+    """A call was cancelled while it was being sampled: what was drawn until then is kept.
+
+    It stays between engine, policy and session; agents see a plain ``CancelledError``.
+    """
+
+    def __init__(self, completion: Completion, turn: Turn | None = None) -> None:
+        super().__init__(f"cancelled after {len(completion.ids)} tokens")
+        self.completion = completion
+        """Its finish reason is ``abort``."""
+        self.turn = turn
+        """The same as a turn; set by the policy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What an engine can do beyond sampling."""
@@ -78,7 +93,8 @@ class Engine(Protocol):
         """Draw one completion.
 
         The draw is a function of (weights, prompt_ids, params, rng_key) up to floating-point effects of batching.
-        ``version`` None means the newest loaded one; an unknown version raises ``ProviderError``.
+        ``version`` None means the newest loaded one; an unknown version raises ``ProviderError``. Cancelled after the
+        first token, it raises ``Interrupted`` with the tokens drawn so far, where the engine knows them.
         """
         ...
 
@@ -132,5 +148,6 @@ class Policy(Protocol):
         Raises:
             InputError: an argument nobody knows, or a prompt longer than the context.
             ProviderError: the engine failed.
+            Interrupted: the call was cancelled; holds the unfinished turn.
         """
         ...

@@ -33,9 +33,9 @@ from art_core.models.decoding import DecodeBatch, Row
 from art_core.models.fold import FoldedModel
 from art_core.models.lora import AdapterWeights, read_adapter
 from art_core.models.probe import PRECISIONS
-from art_core.trajectory.graph import PolicyVersion, Span
+from art_core.trajectory.graph import FinishReason, PolicyVersion, Span
 
-from .protocol import Capabilities, Completion, SamplingParams
+from .protocol import Capabilities, Completion, Interrupted, SamplingParams
 
 __all__ = ["TransformersEngine"]
 
@@ -101,6 +101,7 @@ class TransformersEngine:
 
         Raises:
             ProviderError: closed, unknown version, empty or over-long prompt, or a failure inside the engine.
+            Interrupted: the call was cancelled after its first token.
         """
         if not prompt_ids:
             raise ProviderError("an empty prompt cannot be completed; at least one token is needed")
@@ -121,6 +122,10 @@ class TransformersEngine:
             self._inbox.put(_Request(row, wanted, self._versions[wanted], future))
         try:
             return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if not row.logprobs:
+                raise
+            raise Interrupted(_completion(row, wanted, "abort")) from None
         finally:
             with self._idle:
                 self._in_flight -= 1
@@ -227,13 +232,16 @@ class TransformersEngine:
     def _finish(self, active: dict[int, _Request]) -> None:
         for row in self._batch.retire():
             request = active.pop(id(row))
-            completion = Completion(
-                ids=tuple(row.ids),
-                logprobs=tuple(row.logprobs),
-                finish_reason="stop" if row.finish_reason == "stop" else "length",
-                spans=(Span(0, request.version),),
-            )
-            _settle(request.future, completion)
+            reason: FinishReason = "stop" if row.finish_reason == "stop" else "length"
+            _settle(request.future, _completion(row, request.version, reason))
+
+
+def _completion(row: Row, version: PolicyVersion, reason: FinishReason) -> Completion:
+    """What a row holds; the engine's thread may be adding to it, ids first."""
+    logprobs = tuple(row.logprobs)
+    return Completion(
+        ids=tuple(row.ids[: len(logprobs)]), logprobs=logprobs, finish_reason=reason, spans=(Span(0, version),)
+    )
 
 
 def _settle(future: Future[Completion], outcome: Completion | Exception) -> None:

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from art_core.errors import ArtError, InputError, LimitReached, ProviderError, describe
-from art_core.inference.protocol import Policy
+from art_core.inference.protocol import Interrupted, Policy
 from art_core.messages import Message, ToolSpec
 from art_core.scenario import Scenario
 from art_core.trajectory.graph import Turn
@@ -113,12 +113,13 @@ class Session:
             turn = await self.policy.complete(self, messages, tools, self._capped(params))
             if not isinstance(turn, Turn):
                 raise ProviderError(f"the policy returned {type(turn).__name__}, not a Turn")
-            turn = dataclasses.replace(turn, started_s=started, ended_s=self.elapsed())
+            turn = self._record(turn, started)
             self._check_open()
-            with self._lock:
-                self.recorder.add(turn)
-                self._tokens += len(turn.completion_ids)
             return turn
+        except Interrupted as cut:
+            if cut.turn is not None:
+                self._record(cut.turn, started)
+            raise asyncio.CancelledError from None
         except LimitReached as limit:
             self.limit = self.limit or limit
             raise
@@ -132,6 +133,19 @@ class Session:
         finally:
             with self._lock:
                 self._in_flight -= 1
+
+    def _record(self, turn: Turn, started: float) -> Turn:
+        """Add what was sampled, also where nobody waits for it any more; after the end it can only be counted."""
+        turn = dataclasses.replace(turn, started_s=started, ended_s=self.elapsed())
+        if self.finished:
+            self.count("late_results")
+            return turn
+        with self._lock:
+            self.recorder.add(turn)
+            self._tokens += len(turn.completion_ids)
+        if beyond := turn.metadata.get("tokens_after_stop"):
+            self.count("tokens_after_stop", beyond)
+        return turn
 
     async def chat(
         self, messages: Sequence[Any], tools: Sequence[Any] | None = None, tool_choice: Any = None, **params: Any

@@ -9,7 +9,7 @@ import pytest
 from art_core import randomness
 from art_core.errors import InputError, LimitReached, ProviderError
 from art_core.inference.local_policy import LocalPolicy, resolve_params
-from art_core.inference.protocol import Capabilities, Completion, SamplingParams
+from art_core.inference.protocol import Capabilities, Completion, Interrupted, SamplingParams
 from art_core.messages import Message, ToolSpec
 from art_core.rendering.renderer import Renderer
 from art_core.rendering.tokenizer import BytesTokenizer
@@ -176,6 +176,27 @@ async def test_an_incomplete_completion_is_the_providers_failure(fields: dict[st
 async def test_an_aborted_completion_may_be_empty() -> None:
     turn = await Chat(TextEngine("", finish_reason="abort")).ask(USER)
     assert (turn.reply.content, turn.why_not_trainable) == ("", "no token ids")
+
+
+async def test_a_cancelled_call_gives_the_unfinished_turn() -> None:
+    class Cancelled(TextEngine):
+        async def sample(self, *args: Any) -> Completion:
+            raise Interrupted(await super().sample(*args))
+
+    chat = Chat(Cancelled("half an ans", finish_reason="abort"))
+    with pytest.raises(Interrupted) as caught:
+        await chat.ask(USER)
+    turn = caught.value.turn
+    assert turn is not None
+    assert (turn.reply.content, turn.finish_reason) == ("half an ans", "abort")
+    assert turn.why_not_trainable == "cut off while it was being sampled"
+    assert list(turn.context_ids) == RENDERER.prompt([USER], [])
+
+
+async def test_tokens_beyond_a_stop_text_are_counted() -> None:
+    turn = await Chat(TextEngine("one. two<|im_end|>")).ask(USER, stop=".")
+    assert RENDERER.text(turn.completion_ids) == "one."
+    assert turn.metadata == {"tokens_after_stop": len(RENDERER.tokenizer.encode(" two<|im_end|>"))}
 
 
 async def test_a_request_without_messages_is_refused() -> None:

@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from art_core.errors import ProviderError
-from art_core.inference.protocol import Engine, SamplingParams
+from art_core.inference.protocol import Engine, Interrupted, SamplingParams
 from art_core.inference.transformers_engine import TransformersEngine
 from art_core.models.config import LoraConfig
 from art_core.models.lora import attach
 from art_core.trajectory.graph import PolicyVersion
 from tests.tiny import FAMILIES, tiny_model
+from tests.unit.rollout.doubles import until
 
 
 def reference_logprobs(model, prompt, ids, temperature=1.0):
@@ -182,6 +183,30 @@ async def test_cancelling_a_call_frees_its_row(engine):
         await task
     await engine.drain()
     assert len((await engine.sample([1, 2, 3], SamplingParams(max_tokens=2), None, 0)).ids) == 2
+
+
+async def test_a_cancelled_call_gives_the_tokens_drawn_so_far(engine):
+    params = SamplingParams(max_tokens=400)
+    task = asyncio.create_task(engine.sample([1, 2, 3], params, None, 0))
+    await until(lambda: engine._batch.rows and len(engine._batch.rows[0].ids) >= 3)
+    task.cancel()
+    with pytest.raises(Interrupted) as caught:
+        await task
+    drawn = caught.value.completion
+    whole = await engine.sample([1, 2, 3], params, None, 0)
+    assert drawn.finish_reason == "abort"
+    assert 3 <= len(drawn.ids) < 400
+    assert drawn.ids == whole.ids[: len(drawn.ids)]
+    assert drawn.logprobs == pytest.approx(whole.logprobs[: len(drawn.ids)], abs=1e-5)
+
+
+async def test_a_call_cancelled_before_its_first_token_lost_nothing(engine):
+    task = asyncio.create_task(engine.sample([1, 2, 3], SamplingParams(max_tokens=4), None, 0))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    assert not isinstance(caught.value, Interrupted)
 
 
 async def test_a_closed_engine_says_so(engine):

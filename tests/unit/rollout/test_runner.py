@@ -2,10 +2,12 @@ import asyncio
 import contextvars
 import threading
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from art_core.errors import InputError, LimitReached, ToolError
+from art_core.inference.protocol import Completion, Interrupted
 from art_core.messages import Message
 from art_core.rollout.limits import Limits
 from art_core.rollout.runner import rollout
@@ -301,3 +303,53 @@ async def test_a_tool_call_that_ends_after_its_rollout_is_ignored_and_counted() 
     trajectory = await rollout(lambda s, session: kept.append(session), TASK, BytesPolicy())
     kept[0].record_tool(ToolEvent(turn=None, call_id="c1", name="add", arguments={}, result="2"))
     assert (trajectory.events, trajectory.metrics["late_results"]) == ([], 1)
+
+
+class Interrupting(BytesPolicy):
+    """Never finishes; cancelled, it has drawn three tokens."""
+
+    async def complete(self, session, messages, tools, params):
+        turn = replace(await super().complete(session, messages, tools, params), finish_reason="abort")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            completion = Completion(
+                ids=turn.completion_ids, logprobs=turn.logprobs, finish_reason="abort", spans=turn.versions
+            )
+            raise Interrupted(completion, turn) from None
+
+
+async def test_what_was_sampled_when_the_time_ran_out_is_kept() -> None:
+    trajectory = await rollout(turns(1), TASK, Interrupting("ok"), limits=Limits(seconds=0.1))
+    assert (trajectory.stop_reason, trajectory.sampled_tokens) == ("timeout", 3)
+    assert trajectory.turns[0].finish_reason == "abort"
+
+
+async def test_a_call_from_a_thread_is_kept_too_when_the_time_runs_out() -> None:
+    def agent(scenario, session):
+        session.openai_sync.chat.completions.create(model="m", messages=[USER])
+
+    trajectory = await rollout(agent, TASK, Interrupting("ok"), limits=Limits(seconds=0.1))
+    assert (trajectory.stop_reason, trajectory.sampled_tokens) == ("timeout", 3)
+
+
+async def test_an_agents_own_time_limit_works_as_ever_and_the_cut_turn_is_kept() -> None:
+    async def agent(scenario, session):
+        try:
+            async with asyncio.timeout(0.05):
+                await session.chat([USER])
+        except TimeoutError:
+            return "gave up"
+
+    trajectory = await rollout(agent, TASK, Interrupting("ok"))
+    assert (trajectory.output, trajectory.sampled_tokens) == ("gave up", 3)
+
+
+async def test_tokens_beyond_a_stop_text_are_in_the_metrics() -> None:
+    class Stopping(BytesPolicy):
+        async def complete(self, session, messages, tools, params):
+            turn = await super().complete(session, messages, tools, params)
+            return replace(turn, metadata={"tokens_after_stop": 4})
+
+    trajectory = await rollout(turns(2), TASK, Stopping("ok"))
+    assert trajectory.metrics["tokens_after_stop"] == 8
