@@ -15,7 +15,7 @@ from typing import Any
 
 from art_core.errors import NotTrainable, RewardError
 from art_core.observe.ledger import Fate, Ledger
-from art_core.training.advantages import EPSILON, Scale, group_advantages, has_spread
+from art_core.training.advantages import EPSILON, Baseline, Scale, has_spread, step_advantages
 from art_core.trajectory.samples import TrainingSample
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
@@ -49,6 +49,7 @@ def make_batch(
     groups: Sequence[TrajectoryGroup],
     *,
     scale: Scale = "std",
+    baseline: Baseline = "mean",
     epsilon: float = EPSILON,
     trained_per_group: int | None = None,
     max_row_tokens: int | None = None,
@@ -57,7 +58,7 @@ def make_batch(
 
     Args:
         groups: scored siblings; a missing reward is None.
-        scale, epsilon: see ``training.advantages.group_advantages``.
+        scale, baseline, epsilon: see ``training.advantages.step_advantages``.
         trained_per_group: how many siblings to train on: the best and the worst, so that their rewards vary most, compared
             with each other alone (max-variance down-sampling, arXiv 2504.13818); None for all.
         max_row_tokens: a rollout with a longer row is left out as over-long; None for no bound.
@@ -66,20 +67,18 @@ def make_batch(
         RewardError: not one rollout has a score; names the first reason.
     """
     batch = Batch()
-    for group in groups:
-        rewards = [None if trajectory.failed else trajectory.reward for trajectory in group]
+    scored = [[None if trajectory.failed else trajectory.reward for trajectory in group] for group in groups]
+    chosen = [_selected(rewards, trained_per_group) for rewards in scored]
+    by_group = step_advantages(chosen, scale=scale, baseline=baseline, epsilon=epsilon)
+    for group, rewards, selected, advantages in zip(groups, scored, chosen, by_group, strict=True):
         spread = has_spread(rewards)
-        selected = _most_varied(rewards, trained_per_group)
-        advantages = group_advantages(
-            [r if i in selected else None for i, r in enumerate(rewards)], scale=scale, epsilon=epsilon
-        )
         for index, (trajectory, advantage) in enumerate(zip(group, advantages, strict=True)):
             rows: list[TrainingSample] = []
             if rewards[index] is None:
                 fate: Fate = "failed" if trajectory.failed else "unscored"
             elif not spread:
                 fate = "no_spread"
-            elif index not in selected:
+            elif selected[index] is None:
                 fate = "not_selected"
             else:
                 fate, rows = _rows(trajectory, max_row_tokens)
@@ -89,6 +88,12 @@ def make_batch(
         raise RewardError(_complaint(groups))
     batch.ledger.check()
     return batch
+
+
+def _selected(rewards: Sequence[float | None], count: int | None) -> list[float | None]:
+    """The rewards of the siblings to train on; None in the place of the others."""
+    selected = _most_varied(rewards, count)
+    return [reward if index in selected else None for index, reward in enumerate(rewards)]
 
 
 def _most_varied(rewards: Sequence[float | None], count: int | None) -> set[int]:

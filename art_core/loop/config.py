@@ -15,7 +15,7 @@ from art_core.config import Config
 from art_core.errors import InputError
 from art_core.models.config import LoraConfig
 from art_core.rollout.limits import Limits
-from art_core.training.advantages import EPSILON, Scale
+from art_core.training.advantages import EPSILON, Baseline, Scale
 from art_core.training.config import TrainingConfig
 
 __all__ = [
@@ -121,9 +121,12 @@ class TrainConfig(Config):
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the base weights; ``auto`` measures which one this machine is faster at."""
     advantage_scale: Scale = "std"
-    """``std`` divides a group's advantages by the spread of its rewards; ``none`` leaves them as they are."""
+    """``std`` divides a group's advantages by the spread of its rewards, ``batch`` by that of all rewards of the step;
+    ``none`` leaves them as they are."""
+    advantage_baseline: Baseline = "mean"
+    """Rewards are compared with the ``mean`` of the group, or, ``leave_one_out``, with that of the other siblings."""
     advantage_epsilon: float = Field(default=EPSILON, gt=0)
-    """Added to that spread: rewards that differ by less than about this count for less. Only with ``std``."""
+    """Added to that spread: rewards that differ by less than about this count for less."""
     trained_per_group: int | None = Field(default=None, ge=2)
     """Train only on so many siblings of each group, those whose rewards differ most; all unless given. Sampling is
     cheaper than training, so more siblings can be compared in the same time."""
@@ -135,10 +138,14 @@ class TrainConfig(Config):
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
 
     @model_validator(mode="after")
-    def _stopping_needs_validation(self) -> TrainConfig:
+    def _consistent(self) -> TrainConfig:
         for name in ("target", "patience"):
             if getattr(self, name) is not None and self.evaluation.validation == 0:
                 raise InputError(f"{name} needs validation scenarios; set evaluation.validation above 0")
+        if self.advantage_scale == "none" and self.advantage_epsilon != EPSILON:
+            raise InputError(
+                f"advantage_epsilon = {self.advantage_epsilon:g} has no effect with advantage_scale 'none'"
+            )
         return self
 
     def resumed(self, other: TrainConfig) -> TrainConfig:

@@ -93,6 +93,7 @@ class TrainingRun:
         batch = make_batch(
             groups,
             scale=self.config.advantage_scale,
+            baseline=self.config.advantage_baseline,
             epsilon=self.config.advantage_epsilon,
             trained_per_group=self.config.trained_per_group,
             max_row_tokens=self.config.max_row_tokens,

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from art_core.config import Config
 
-__all__ = ["StepReport", "TrainingConfig"]
+__all__ = ["LossName", "LossRule", "StepReport", "TrainingConfig", "Weighting"]
+
+LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "reinforce"]
+KlEstimator = Literal["k1", "k2", "k3"]
+Weighting = Literal["token", "rollout", "constant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossRule:
+    """How token losses are computed and weighed; the formulas stand in ``loss``."""
+
+    objective: Literal["clip", "cispo", "reinforce"] = "clip"
+    ratio: Literal["token", "rollout"] = "token"
+    weighting: Weighting = "token"
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    importance_cap: float = 2.0
+    kl_estimator: KlEstimator = "k2"
+    kl_coefficient: float = 0.0
+
+
+RULES: Mapping[LossName, LossRule] = {
+    "grpo": LossRule(weighting="rollout"),
+    "dr_grpo": LossRule(weighting="constant"),
+    "dapo": LossRule(clip_high=0.28),
+    "gspo": LossRule(ratio="rollout", weighting="rollout", clip_low=3e-4, clip_high=4e-4),
+    "cispo": LossRule(objective="cispo", clip_low=1.0, clip_high=4.0),
+    "reinforce": LossRule(objective="reinforce"),
+}
+"""Each loss with the bounds of its paper."""
+
+_CONSTANT_LENGTH = 256
 
 
 class TrainingConfig(Config):
@@ -29,16 +61,25 @@ class TrainingConfig(Config):
     """AdamW's decoupled weight decay."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """The gradient of an update is scaled down to this L2 norm if it is longer."""
-    clip_low: float = Field(default=0.2, ge=0, le=1)
-    """How far a step may make a token less likely, as a ratio below 1, before it stops being pushed down.
-    The first pass starts at 1, so this and ``clip_high`` matter from the second on."""
-    clip_high: float = Field(default=0.2, ge=0)
-    """How far a step may make a token likelier, as a ratio above 1, before it stops being pushed up."""
+    loss: LossName = "dapo"
+    """``grpo``: every rollout counts the same; ``dapo``: every token; ``dr_grpo``: every rollout over a constant length;
+    ``gspo``: ratios of whole rollouts; ``cispo``: ratios bounded as constant factors; ``reinforce``: no ratio, one pass.
+    With one pass every ratio is 1: ``dapo``, ``cispo`` and ``reinforce`` then train alike."""
+    clip_low: float | None = Field(default=None, ge=0, le=1)
+    """How far a step may make a token less likely, as a ratio below 1, before it stops being pushed down; default: the
+    loss's own. The first pass starts at 1, so this and ``clip_high`` matter from the second on."""
+    clip_high: float | None = Field(default=None, ge=0)
+    """How far a step may make a token likelier, as a ratio above 1, before it stops being pushed up; default: the loss's
+    own."""
+    constant_length: int = Field(default=_CONSTANT_LENGTH, ge=1)
+    """Trained tokens that ``dr_grpo`` assumes of every rollout."""
     importance_cap: float = Field(default=2.0, ge=1)
     """A token that the trainer finds likelier than the sampler did counts that many times more, at most so many."""
     kl_coefficient: float = Field(default=0.0, ge=0)
     """Weight of the divergence from the base model, which keeps what a few noisy steps would otherwise unlearn; costs
     one more forward pass a step. 0 leaves it out."""
+    kl_estimator: KlEstimator = "k2"
+    """``k1`` lowers the advantages, ``k2`` and ``k3`` are part of the loss."""
     passes: int = Field(default=1, ge=1)
     """Updates made from the samples of one step, each from all of them."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
@@ -54,9 +95,39 @@ class TrainingConfig(Config):
             raise ValueError("total_updates is only used by schedule 'linear'")
         if self.total_updates is not None and self.warmup_updates >= self.total_updates:
             raise ValueError(f"warmup_updates must be below total_updates ({self.total_updates})")
+        if self.loss == "reinforce" and self.passes > 1:
+            raise ValueError(
+                "loss 'reinforce' has no ratio; more than one pass over the same samples needs another loss"
+            )
+        for name, used in self._conditional().items():
+            if not used and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} = {getattr(self, name)!r} has no effect with these settings; leave it out")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError("both betas must be in [0, 1)")
         return self
+
+    def _conditional(self) -> dict[str, bool]:
+        """Options that only some settings use, and whether these do."""
+        bounded = self.loss != "reinforce"
+        return {
+            "clip_low": bounded,
+            "clip_high": bounded,
+            "constant_length": self.loss == "dr_grpo",
+            "kl_estimator": self.kl_coefficient > 0,
+        }
+
+    @property
+    def rule(self) -> LossRule:
+        """The loss with this configuration's numbers."""
+        rule = RULES[self.loss]
+        return replace(
+            rule,
+            clip_low=rule.clip_low if self.clip_low is None else self.clip_low,
+            clip_high=rule.clip_high if self.clip_high is None else self.clip_high,
+            importance_cap=self.importance_cap,
+            kl_estimator=self.kl_estimator,
+            kl_coefficient=self.kl_coefficient,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +146,7 @@ class StepReport:
     rows_skipped: int
     """Rows that were not computed because their advantage is 0 (or nothing in them is trained)."""
     tokens: int
-    """Trained tokens of all rows given: the normaliser of the loss."""
+    """Trained tokens of all rows given."""
     forward_tokens: int
     """Tokens that went through the model, padding not counted, shared prefixes once, over all passes."""
     row_tokens: int

@@ -1,39 +1,51 @@
-"""The clipped policy-gradient loss: pure functions from one frozen record of tensors to a summed loss and its figures.
+"""The policy-gradient losses: pure functions from one frozen record of tensors to a summed loss and its figures.
 
 For a trained token with behaviour logprob ``b`` (what the sampler drew it with), old logprob ``o`` (the trainer's before
-the step), new logprob ``n`` and advantage ``A``::
+the step), new logprob ``n`` and advantage ``A``, in a rollout with ``L`` trained tokens::
 
-    r    = exp(n - o)
-    w    = min(exp(o - b), importance_cap)
-    loss = -w * min(r * A, clip(r, 1 - clip_low, 1 + clip_high) * A)
+    r = exp(n - o)                                  the token's ratio
+    s = exp(mean over the rollout of n - o)         the rollout's ratio
+    w = min(exp(o - b), importance_cap)             constant: what sampler and trainer compute differently
 
-summed over tokens and divided by one *normaliser*: the number of trained tokens of the whole optimizer step, counted
-before the step is cut into micro-batches and passed in. How a step is cut can therefore not change the gradient, and a
-token counts the same in whichever row it lies: splitting a rollout into more rows (a fork, another temperature) does
-not change that rollout's weight, which is its number of trained tokens times its advantage.
+============  ==========================================================================  ==============================
+objective     token loss                                                                  source
+============  ==========================================================================  ==============================
+``clip``      ``-w * min(q * A, clip(q, 1 - clip_low, 1 + clip_high) * A)``, q = r or s     PPO, arXiv 1707.06347;
+                                                                                          s: GSPO, arXiv 2507.18071
+``cispo``     ``-w * clip(r, 1 - clip_low, 1 + clip_high) * A * n``, the factor constant     CISPO, arXiv 2506.13585
+``reinforce`` ``-w * A * n``                                                                Williams 1992
+============  ==========================================================================  ==============================
 
-With reference logprobs ``f`` (the base model's) and ``kl_coefficient`` above 0, ``kl_coefficient * (n - f)^2 / 2`` is added
-to each token's loss: on tokens that the policy drew itself, its gradient is on average that of KL(policy || reference)
-per token (the estimator known as k2).
+Token losses are multiplied by the token's *weight* and summed. Weights are fixed for the whole optimizer step before it is
+cut into packs (``token_weights``), so that how a step is cut cannot change the gradient; they count rollouts, not rows, so
+that neither forks nor splits into rows change what a rollout weighs.
 
-Sources: the ratio and its clipping are PPO's (arXiv 1707.06347); advantages relative to a group are GRPO's (arXiv
-2402.03300); the token normaliser over the step and the separate upper bound are DAPO's (arXiv 2503.14476); separating
-``o`` from ``b`` is decoupled PPO (arXiv 2110.00641), and the truncated weight ``w`` for what sampler and trainer compute
-differently is that of Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training".
+With reference logprobs ``f`` and ``kl_coefficient`` above 0, a divergence from the reference is added, by one of three
+estimators (http://joschu.net/blog/kl-approx.html)::
 
-Departures: the divergence uses k2 where GRPO has k3, whose gradient is that of the opposite divergence on average; there is
-no value function; the log ratio is limited to +-20 before the exponential, beyond which its gradient is zero. Clipping
-against ``b`` instead of ``o`` would cut tokens off in a first pass, where nothing has moved yet: in half precision the few
-tokens that decide differ by more than the clip range.
+    k1    A becomes A - kl_coefficient * (o - f): part of the reward, as in arXiv 1909.08593
+    k2    kl_coefficient * (n - f)^2 / 2 in the loss: on the policy's own samples its gradient is that of KL(policy || reference)
+    k3    kl_coefficient * (exp(f - n) - 1 - (f - n)) in the loss: GRPO's; its gradient is that of KL(reference || policy)
+
+Other sources: separating ``o`` from ``b`` is decoupled PPO (arXiv 2110.00641); the truncated weight ``w`` is that of Yao et
+al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training".
+
+Departures: there is no value function; log ratios are limited to +-20 before the exponential, beyond which their gradient
+is zero; the gradient of ``s`` is spread over its tokens as in GSPO-token, which is equal where all tokens of a rollout have
+one advantage and one ``w``. Clipping against ``b`` instead of ``o`` would cut tokens off in a first pass, where nothing has moved yet:
+in half precision the few tokens that decide differ by more than the clip range.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-__all__ = ["LossInputs", "LossOutput", "TokenStats", "policy_loss"]
+from .config import LossRule, Weighting
+
+__all__ = ["LossInputs", "LossOutput", "TokenStats", "policy_loss", "token_weights"]
 
 _LOG_RATIO_LIMIT = 20.0
 
@@ -47,7 +59,11 @@ class LossInputs:
     behaviour_logprobs: torch.Tensor
     old_logprobs: torch.Tensor | None = None
     """The trainer's own before the step; None takes the behaviour logprobs."""
+    rollout_log_ratios: torch.Tensor | None = None
+    """Mean of new minus old over the token's rollout, a constant; needed by rules whose ratio is the rollout's."""
     advantages: torch.Tensor
+    weights: torch.Tensor
+    """What a token counts in the loss of the step: see ``token_weights``."""
     reference_logprobs: torch.Tensor | None = None
     """The reference model's; needed by a ``kl_coefficient`` above 0."""
     mask: torch.Tensor
@@ -56,13 +72,13 @@ class LossInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenStats:
-    """Sums over trained tokens; add them up over micro-batches, then divide by ``tokens``."""
+    """Sums over trained tokens; add them up over packs, then divide by ``tokens``."""
 
     tokens: int = 0
     ratio: float = 0.0
     """``exp(n - b)``: 1 where sampler and trainer agree and nothing has moved."""
     clipped: int = 0
-    """Tokens whose gradient the clipping has cut off."""
+    """Tokens at which a bound took effect: their gradient is cut off (``clip``) or made smaller (``cispo``)."""
     kl: float = 0.0
     """``r - 1 - log r``, an estimate of KL(sampler || trainer) in nats that is never negative."""
     kl_reference: float = 0.0
@@ -86,54 +102,85 @@ class LossOutput:
     """The loss to call ``backward`` on, and its figures."""
 
     loss: torch.Tensor
-    """() sum of token losses over the normaliser."""
+    """() sum of token losses times their weights."""
     stats: TokenStats
 
 
-def policy_loss(
-    inputs: LossInputs,
-    *,
-    clip_low: float,
-    clip_high: float,
-    normaliser: int,
-    kl_coefficient: float = 0.0,
-    importance_cap: float = 2.0,
-) -> LossOutput:
-    """The clipped loss of some of the tokens of a step.
+def token_weights(rollouts: Sequence[tuple[str, int]], weighting: Weighting, constant_length: int) -> list[float]:
+    """What each trained token of a row counts, so that all weights of a step are a mean of some kind.
 
     Args:
-        inputs: the tokens of one micro-batch.
-        clip_low: how far below 1 a ratio may fall before a negative advantage stops pushing; in [0, 1].
-        clip_high: how far above 1 a ratio may rise before a positive advantage stops pushing; >= 0.
-        normaliser: trained tokens of the whole step, at least 1.
-        kl_coefficient: weight of the divergence from the reference, >= 0.
-        importance_cap: most that a token counts for being likelier to the trainer than to the sampler, >= 1.
+        rollouts: for each row of the step the id of its rollout and its trained tokens.
+        weighting: ``token``: every token of the step counts the same, 1 / all tokens (DAPO, arXiv 2503.14476);
+            ``rollout``: every rollout counts the same, 1 / (rollouts * its tokens) (GRPO, arXiv 2402.03300);
+            ``constant``: 1 / (rollouts * constant_length), so that length is neither rewarded nor punished (Dr. GRPO, arXiv
+            2503.20783).
+        constant_length: trained tokens that ``constant`` assumes of a rollout.
+
+    Returns:
+        One weight per row.
     """
+    tokens: dict[str, int] = {}
+    for rollout, count in rollouts:
+        tokens[rollout] = tokens.get(rollout, 0) + count
+    total = sum(tokens.values())
+    if weighting == "token":
+        return [1.0 / max(1, total) for _ in rollouts]
+    if weighting == "constant":
+        return [1.0 / (len(tokens) * constant_length) for _ in rollouts]
+    return [1.0 / (len(tokens) * max(1, tokens[rollout])) for rollout, _ in rollouts]
+
+
+def policy_loss(inputs: LossInputs, rule: LossRule) -> LossOutput:
+    """The loss of some of the tokens of a step, by the formulas at the head of this module."""
     mask = inputs.mask
     new = _keep(inputs.new_logprobs, mask)
     behaviour = _keep(inputs.behaviour_logprobs, mask)
     old = behaviour if inputs.old_logprobs is None else _keep(inputs.old_logprobs, mask)
     advantages = _keep(inputs.advantages, mask)
-    ratio = _exp(new - old)
-    weight = _exp(old - behaviour).clamp(max=importance_cap)
-    free = ratio * advantages
-    held = ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
-    token_loss = -weight * torch.minimum(free, held)
-    if inputs.reference_logprobs is not None:
-        away = new - _keep(inputs.reference_logprobs, mask)
-        token_loss = token_loss + kl_coefficient * away**2 / 2
-    loss = _keep(token_loss, mask).sum() / normaliser
+    away = None if inputs.reference_logprobs is None else new - _keep(inputs.reference_logprobs, mask)
+    if away is not None and rule.kl_estimator == "k1":
+        advantages = advantages - rule.kl_coefficient * (old - new + away).detach()
+    surrogate, bounded = _surrogate(new, _ratio(inputs, rule, new, old), advantages, rule)
+    token_loss = -_exp(old - behaviour).clamp(max=rule.importance_cap) * surrogate
+    if away is not None and rule.kl_estimator != "k1":
+        token_loss = token_loss + rule.kl_coefficient * (away**2 / 2 if rule.kl_estimator == "k2" else _k3(away))
+    loss = (_keep(token_loss, mask) * _keep(inputs.weights, mask)).sum()
     with torch.no_grad():
         drift = _exp(new - behaviour)
         stats = TokenStats(
             tokens=int(mask.sum()),
             ratio=float(_keep(drift, mask).sum()),
-            clipped=int(((held < free) & mask).sum()),
+            clipped=int((bounded & mask).sum()),
             kl=float((drift - 1.0 - (new - behaviour)).sum()),
-            kl_reference=0.0 if inputs.reference_logprobs is None else float((torch.exp(-away) - 1.0 + away).sum()),
+            kl_reference=0.0 if away is None else float(_k3(away).sum()),
             surprise=float(-new.sum()),
         )
     return LossOutput(loss=loss, stats=stats)
+
+
+def _ratio(inputs: LossInputs, rule: LossRule, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    if rule.ratio == "token":
+        return _exp(new - old)
+    assert inputs.rollout_log_ratios is not None
+    return _exp(_keep(inputs.rollout_log_ratios, inputs.mask) + new - new.detach())
+
+
+def _surrogate(
+    new: torch.Tensor, ratio: torch.Tensor, advantages: torch.Tensor, rule: LossRule
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What is to be made large, and where a bound took effect."""
+    if rule.objective == "reinforce":
+        return advantages * new, torch.zeros_like(new, dtype=torch.bool)
+    held = ratio.clamp(1.0 - rule.clip_low, 1.0 + rule.clip_high)
+    if rule.objective == "cispo":
+        return held.detach() * advantages * new, held != ratio
+    free = ratio * advantages
+    return torch.minimum(free, held * advantages), held * advantages < free
+
+
+def _k3(away: torch.Tensor) -> torch.Tensor:
+    return torch.exp(-away) - 1.0 + away
 
 
 def _exp(log_ratio: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """One pass over the samples of a step: checks what was given, then adds up gradients pack by pack.
 
 Every row given is accounted for: computed, or skipped because its advantage is zero and nothing holds it to a reference.
-All of them count in the normaliser, so a row of a group with spread that happens to lie on the mean dilutes like any
+All of them count in the weights, so a row of a group with spread that happens to lie on the mean dilutes like any
 other; groups without spread should not be given at all.
 """
 
@@ -20,7 +20,7 @@ from art_core.trajectory.samples import TrainingSample
 
 from .config import TrainingConfig
 from .logprobs import SplitModel, run_tree
-from .loss import LossInputs, TokenStats, policy_loss
+from .loss import LossInputs, TokenStats, policy_loss, token_weights
 from .packing import Node, Pack, build_tree
 
 __all__ = ["Work", "accumulate", "plan", "token_logprobs"]
@@ -36,7 +36,11 @@ class Work:
     """Per sample (L,) logprobs of its trained tokens under the reference model; None where it is not needed."""
     old: torch.Tensor
     """Logprobs before the step of all rows end to end; NaN until the first pass has computed them."""
-    normaliser: int
+    log_ratios: torch.Tensor
+    """(rows,) mean of new minus old logprobs over each row's rollout; 0 until a later pass has measured it."""
+    weights: tuple[float, ...]
+    """What a trained token of each row counts in the loss."""
+    tokens: int
     """Trained tokens of all rows given, skipped ones included."""
     tree: Node
     forward_tokens: int
@@ -64,17 +68,27 @@ def plan(
         _check(sample, advantage, model.vocab_size)
     if len(adapters := sorted({sample.adapter for sample in samples})) > 1:
         raise InputError(f"the samples belong to several adapters, {adapters}; a step trains one")
-    pairs = [(s, float(a)) for s, a in zip(samples, advantages, strict=True) if s.trained_tokens > 0]
+    weights = token_weights(
+        [(sample.rollout_id, sample.trained_tokens) for sample in samples],
+        config.rule.weighting,
+        config.constant_length,
+    )
     held = reference is not None and any(advantages)
-    chosen = [(s, a) for s, a in pairs if a != 0.0 or held]
-    rows = tuple(sample for sample, _ in chosen)
+    chosen = [
+        (sample, float(advantage), weight)
+        for sample, advantage, weight in zip(samples, advantages, weights, strict=True)
+        if sample.trained_tokens > 0 and (advantage != 0.0 or held)
+    ]
+    rows = tuple(sample for sample, _, _ in chosen)
     tree = _tree(rows, model=model, config=config)
     return Work(
         samples=rows,
-        advantages=tuple(advantage for _, advantage in chosen),
+        advantages=tuple(advantage for _, advantage, _ in chosen),
         reference=None if reference is None else tuple(reference(rows)),
         old=torch.full((sum(len(sample.token_ids) for sample in rows),), math.nan, device=model.device),
-        normaliser=sum(sample.trained_tokens for sample in samples),
+        log_ratios=torch.zeros(len(rows), device=model.device),
+        weights=tuple(weight for _, _, weight in chosen),
+        tokens=sum(sample.trained_tokens for sample in samples),
         tree=tree,
         forward_tokens=sum(len(pack.token_ids) for pack in tree.every_pack()),
         row_tokens=sum(int(np.flatnonzero(sample.mask)[-1]) for sample in rows),
@@ -89,20 +103,15 @@ def accumulate(
     Raises:
         NonFiniteError: a loss or a logprob is NaN or infinite; names the rows. Gradients may be half filled.
     """
-    flat = _Flat(work, model.device)
+    flat, rule = _Flat(work, model.device), config.rule
+    if rule.ratio == "rollout" and not work.old.isnan().all():
+        measure_rollouts(work, model)
     loss, stats = 0.0, TokenStats()
 
     def on_tokens(pack: Pack, ask: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
         nonlocal loss, stats
         inputs = flat.inputs(pack, ask, logprobs)
-        output = policy_loss(
-            inputs,
-            clip_low=config.clip_low,
-            clip_high=config.clip_high,
-            normaliser=work.normaliser,
-            kl_coefficient=config.kl_coefficient,
-            importance_cap=config.importance_cap,
-        )
+        output = policy_loss(inputs, rule)
         value = float(output.loss.detach())
         if not (math.isfinite(value) and math.isfinite(output.stats.surprise)):
             raise NonFiniteError(_summary(work, pack, value))
@@ -114,6 +123,25 @@ def accumulate(
 
     run_tree(model, work.tree, on_tokens, gradients=True)
     return loss, stats
+
+
+def measure_rollouts(work: Work, model: SplitModel) -> None:
+    """Fill ``work.log_ratios`` under the present weights, by a pass without gradients."""
+    flat = _Flat(work, model.device)
+    sums = torch.zeros_like(work.log_ratios)
+
+    def on_tokens(pack: Pack, ask: torch.Tensor, logprobs: torch.Tensor) -> None:
+        inputs = flat.inputs(pack, ask, logprobs)
+        assert inputs.old_logprobs is not None
+        rows = torch.from_numpy(pack.ask_row[ask.cpu().numpy()]).to(sums.device)
+        sums.index_add_(0, rows, logprobs - inputs.old_logprobs)
+
+    run_tree(model, work.tree, on_tokens, gradients=False)
+    rollouts = [sample.rollout_id for sample in work.samples]
+    for name in set(rollouts):
+        rows = [row for row, rollout in enumerate(rollouts) if rollout == name]
+        tokens = sum(work.samples[row].trained_tokens for row in rows)
+        work.log_ratios[rows] = sums[rows].sum() / tokens
 
 
 def token_logprobs(
@@ -159,6 +187,8 @@ class _Flat:
             None if work.reference is None else torch.from_numpy(np.concatenate(work.reference)).float().to(device)
         )
         self._advantages = torch.tensor(work.advantages, dtype=torch.float32, device=device)
+        self._weights = torch.tensor(work.weights, dtype=torch.float32, device=device)
+        self._log_ratios = work.log_ratios
         self._old = work.old
         self.total = sum(sample.trained_tokens for sample in work.samples)
 
@@ -166,13 +196,16 @@ class _Flat:
         index = ask.cpu().numpy()
         rows = pack.ask_row[index]
         where = torch.from_numpy(self._offsets[rows] + pack.ask_position[index]).to(ask.device)
+        of_row = torch.from_numpy(rows).to(ask.device)
         known = self._old[where]
         self._old[where] = old = torch.where(known.isnan(), logprobs.detach(), known)
         return LossInputs(
             new_logprobs=logprobs,
             behaviour_logprobs=self._behaviour[where],
             old_logprobs=old,
-            advantages=self._advantages[torch.from_numpy(rows).to(ask.device)],
+            rollout_log_ratios=self._log_ratios[of_row],
+            advantages=self._advantages[of_row],
+            weights=self._weights[of_row],
             reference_logprobs=None if self._reference is None else self._reference[where],
             mask=torch.ones_like(logprobs, dtype=torch.bool),
         )

@@ -187,7 +187,7 @@ class GrpoTrainer:
             learning_rate=rate,
             rows=rows,
             rows_skipped=rows - len(work.samples),
-            tokens=work.normaliser,
+            tokens=work.tokens,
             forward_tokens=work.forward_tokens * passes,
             row_tokens=work.row_tokens * passes,
             ratio_mean=figures.ratio / count,

@@ -28,6 +28,11 @@ def test_an_unknown_key_is_named_with_the_valid_ones():
         TrainConfig.build({"rollout": {"groupsize": 4}})
 
 
+def test_an_epsilon_without_a_divisor_is_refused():
+    with pytest.raises(InputError, match=r"advantage_epsilon = 0\.1 has no effect with advantage_scale 'none'"):
+        TrainConfig.build({"advantage_scale": "none", "advantage_epsilon": 0.1})
+
+
 def test_a_target_needs_validation():
     with pytest.raises(InputError, match="target needs validation scenarios"):
         TrainConfig.build({"target": 0.5, "evaluation": {"validation": 0}})

@@ -1,12 +1,29 @@
-"""T30: the loss in plain loops, one row and one token at a time, through the model's own forward pass."""
+"""T30: the losses in plain loops, one row and one token at a time, through the model's own forward pass."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
+from art_core.training.config import LossRule
 from art_core.trajectory.samples import TrainingSample
+
+Logprobs = dict[tuple[int, int], torch.Tensor]
+"""By row and position."""
+
+
+def reference_logprobs(model: torch.nn.Module, samples: Sequence[TrainingSample]) -> Logprobs:
+    """The logprob of every trained token, at its temperature."""
+    found: Logprobs = {}
+    for row, sample in enumerate(samples):
+        logits = model(input_ids=torch.from_numpy(sample.token_ids)[None], use_cache=False).logits[0]
+        logprobs = torch.log_softmax(logits / sample.temperature, dim=-1)
+        for position in range(1, len(sample.token_ids)):
+            if sample.mask[position]:
+                found[row, position] = logprobs[position - 1, int(sample.token_ids[position])]
+    return found
 
 
 def reference_loss(
@@ -14,18 +31,33 @@ def reference_loss(
     samples: Sequence[TrainingSample],
     advantages: Sequence[float],
     *,
-    importance_cap: float = 2.0,
+    rule: LossRule = LossRule(),  # noqa: B008 - a frozen value
+    old: Logprobs | None = None,
+    constant_length: int = 256,
 ) -> torch.Tensor:
-    """The loss of the first pass of a step; call ``backward`` on it for the gradient."""
+    """The loss of a step; ``old`` are the logprobs before it (None: the model has not moved). Call ``backward`` on it."""
+    new = reference_logprobs(model, samples)
+    old = {place: value.detach() for place, value in (old or new).items()}
+    rollouts = {sample.rollout_id for sample in samples}
     total = torch.zeros((), dtype=torch.float64)
-    for sample, advantage in zip(samples, advantages, strict=True):
-        logits = model(input_ids=torch.from_numpy(sample.token_ids)[None], use_cache=False).logits[0]
-        logprobs = torch.log_softmax(logits / sample.temperature, dim=-1)
-        for position in range(1, len(sample.token_ids)):
-            if not sample.mask[position]:
-                continue
-            new = logprobs[position - 1, int(sample.token_ids[position])]
-            old = new.detach()  # nothing has moved yet: the ratio is 1 and no bound is reached
-            weight = min(torch.exp(old - float(sample.logprobs[position])).item(), importance_cap)
-            total = total - weight * torch.exp(new - old) * advantage
-    return total / sum(sample.trained_tokens for sample in samples)
+    for rollout in sorted(rollouts):
+        places = [place for place in new if samples[place[0]].rollout_id == rollout]
+        mean = torch.stack([new[place] - old[place] for place in places]).mean()
+        for row, position in places:
+            place, advantage = (row, position), advantages[row]
+            log_ratio = new[place] - old[place] if rule.ratio == "token" else mean
+            ratio = torch.exp(log_ratio)
+            held = torch.clamp(ratio, 1 - rule.clip_low, 1 + rule.clip_high)
+            gain = {
+                "clip": torch.minimum(ratio * advantage, held * advantage),
+                "cispo": held.detach() * advantage * new[place],
+                "reinforce": advantage * new[place],
+            }[rule.objective]
+            weight = min(math.exp(old[place].item() - float(samples[row].logprobs[position])), rule.importance_cap)
+            share = {
+                "token": 1 / len(new),
+                "rollout": 1 / (len(rollouts) * len(places)),
+                "constant": 1 / (len(rollouts) * constant_length),
+            }[rule.weighting]
+            total = total - weight * gain * share
+    return total

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from art_core.errors import InputError
-from art_core.training.advantages import group_advantages, has_spread
+from art_core.training.advantages import group_advantages, has_spread, step_advantages
 
 REWARDS = st.lists(st.floats(-100, 100), min_size=2, max_size=8)
 
@@ -47,9 +47,29 @@ def test_t7_non_finite_reward_is_refused(reward):
         group_advantages([1.0, reward])
 
 
-def test_unknown_scale_is_refused():
-    with pytest.raises(InputError, match="'batch' is unknown; valid ones are 'std' and 'none'"):
-        group_advantages([1.0, 2.0], scale="batch")  # type: ignore[arg-type]
+def test_unknown_options_are_refused():
+    with pytest.raises(InputError, match="scale 'max' is unknown; valid ones are 'std', 'none', 'batch'"):
+        group_advantages([1.0, 2.0], scale="max")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="baseline 'best' is unknown; valid ones are 'mean', 'leave_one_out'"):
+        group_advantages([1.0, 2.0], baseline="best")  # type: ignore[arg-type]
+
+
+def test_leaving_oneself_out_compares_with_the_others():
+    # 5 against the mean of 0 and 1, and so on
+    assert group_advantages([0.0, 1.0, 5.0], scale="none", baseline="leave_one_out") == [-3.0, -1.5, 4.5]
+
+
+def test_the_batch_scale_is_the_spread_of_all_rewards_of_the_step():
+    # all six rewards: mean 1, population std sqrt((1 + 1 + 0 + 0 + 1 + 1) / 6); the means of the groups are 1, 1 and 1
+    groups = [[0.0, 2.0], [1.0, None, 1.0], [0.0, 2.0]]
+    size = 1 / math.sqrt(4 / 6)
+    first, same, last = step_advantages(groups, scale="batch", epsilon=0.0)
+    assert first == last == pytest.approx([-size, size])
+    assert same == [0.0, None, 0.0]
+
+
+def test_groups_do_not_touch_each_other_without_the_batch_scale():
+    assert step_advantages([[0.0, 2.0], [0.0, 100.0]], epsilon=0.0) == [[-1.0, 1.0], [-1.0, 1.0]]
 
 
 @given(rewards=REWARDS, shift=st.integers(-50, 50))

@@ -7,18 +7,33 @@ import math
 import pytest
 import torch
 
-from art_core.training.loss import LossInputs, TokenStats, policy_loss
+from art_core.training.config import LossRule, TrainingConfig
+from art_core.training.loss import LossInputs, TokenStats, policy_loss, token_weights
 
-CLIP = {"clip_low": 0.2, "clip_high": 0.3}
+CLIP = LossRule(clip_low=0.2, clip_high=0.3)
 # ratios e^(new - behaviour); the third token of the second row is context
 RATIOS = torch.tensor([[1.0, 1.5, 0.5], [1.5, 0.5, 1.0]])
 ADVANTAGES = torch.tensor([[2.0, 2.0, 2.0], [-1.0, -1.0, -1.0]])
 MASK = torch.tensor([[True, True, True], [True, True, False]])
+WEIGHTS = torch.full((2, 3), 1 / 5)
 
 
-def inputs(new, *, behaviour=None, advantages=ADVANTAGES, mask=MASK):
+def inputs(new, *, behaviour=None, advantages=ADVANTAGES, weights=WEIGHTS, mask=MASK, **more):
     behaviour = torch.full_like(new, -2.0) if behaviour is None else behaviour
-    return LossInputs(new_logprobs=new, behaviour_logprobs=behaviour, advantages=advantages, mask=mask)
+    return LossInputs(
+        new_logprobs=new, behaviour_logprobs=behaviour, advantages=advantages, weights=weights, mask=mask, **more
+    )
+
+
+def row(new, behaviour, advantages, **more):
+    """One row of trained tokens, all of the same weight."""
+    count = len(new)
+    return LossInputs(
+        new_logprobs=new,
+        behaviour_logprobs=behaviour,
+        advantages=torch.as_tensor(advantages),
+        **{"weights": torch.full((count,), 1 / count), "mask": torch.ones(count, dtype=torch.bool)} | more,
+    )
 
 
 def new_logprobs():
@@ -27,20 +42,20 @@ def new_logprobs():
 
 def test_t1_loss_by_hand():
     # row 1: -2*1, -2*1.3 (clipped), -2*0.5; row 2: +1*1.5, +1*0.8 (clipped) -> (-2 - 2.6 - 1 + 1.5 + 0.8) / 5
-    output = policy_loss(inputs(new_logprobs()), normaliser=5, **CLIP)
+    output = policy_loss(inputs(new_logprobs()), CLIP)
     assert output.loss.item() == pytest.approx(-0.66, abs=1e-6)
 
 
 def test_t1_gradient_by_hand():
     # d(-r A)/d(new) = -r A, and 0 where clipped
     new = new_logprobs()
-    policy_loss(inputs(new), normaliser=5, **CLIP).loss.backward()
+    policy_loss(inputs(new), CLIP).loss.backward()
     expected = [[-0.4, 0.0, -0.2], [0.3, 0.0, 0.0]]
     assert torch.allclose(new.grad, torch.tensor(expected), atol=1e-6)
 
 
 def test_stats_by_hand():
-    stats = policy_loss(inputs(new_logprobs()), normaliser=5, **CLIP).stats
+    stats = policy_loss(inputs(new_logprobs()), CLIP).stats
     assert (stats.tokens, stats.clipped) == (5, 2)
     assert stats.ratio == pytest.approx(5.0, abs=1e-5)
     logs = [math.log(ratio) for ratio in (1.0, 1.5, 0.5, 1.5, 0.5)]
@@ -60,7 +75,7 @@ def test_t4_masked_poison_changes_nothing(poison, where):
     {"new": new, "behaviour": behaviour, "advantages": advantages}[where][1, 2] = poison
     new.requires_grad_()
     clean, dirty = new_logprobs(), inputs(new, behaviour=behaviour, advantages=advantages)
-    expected, output = (policy_loss(i, normaliser=5, **CLIP) for i in (inputs(clean), dirty))
+    expected, output = (policy_loss(i, CLIP) for i in (inputs(clean), dirty))
     for loss in (expected.loss, output.loss):
         loss.backward()
     assert output.loss == expected.loss
@@ -70,10 +85,7 @@ def test_t4_masked_poison_changes_nothing(poison, where):
 
 def test_t5_on_policy_ratio_is_one_and_kl_zero():
     new = torch.tensor([-0.3, -5.0, -0.001])
-    on_policy = LossInputs(
-        new_logprobs=new, behaviour_logprobs=new.clone(), advantages=torch.ones(3), mask=torch.ones(3, dtype=torch.bool)
-    )
-    stats = policy_loss(on_policy, normaliser=3, **CLIP).stats
+    stats = policy_loss(row(new, new.clone(), [1.0] * 3), CLIP).stats
     assert (stats.ratio, stats.kl, stats.clipped) == (3.0, 0.0, 0)
 
 
@@ -90,13 +102,7 @@ def test_t5_on_policy_ratio_is_one_and_kl_zero():
 )
 def test_t17_bounds_are_asymmetric(ratio, advantage, moves):
     new = torch.tensor([math.log(ratio)], requires_grad=True)
-    one = LossInputs(
-        new_logprobs=new,
-        behaviour_logprobs=torch.zeros(1),
-        advantages=torch.tensor([advantage]),
-        mask=torch.tensor([True]),
-    )
-    output = policy_loss(one, normaliser=1, **CLIP)
+    output = policy_loss(row(new, torch.zeros(1), [advantage]), CLIP)
     output.loss.backward()
     assert new.grad.item() == pytest.approx(-ratio * advantage if moves else 0.0, abs=1e-5)
     assert output.stats.clipped == int(not moves)
@@ -104,86 +110,192 @@ def test_t17_bounds_are_asymmetric(ratio, advantage, moves):
 
 def test_t17_at_the_exact_edge_the_gradient_is_whole():
     new = torch.zeros(1, requires_grad=True)
-    edge = LossInputs(
-        new_logprobs=new, behaviour_logprobs=torch.zeros(1), advantages=torch.ones(1), mask=torch.tensor([True])
-    )
-    policy_loss(edge, clip_low=0.0, clip_high=0.0, normaliser=1).loss.backward()
+    policy_loss(row(new, torch.zeros(1), [1.0]), LossRule(clip_low=0.0, clip_high=0.0)).loss.backward()
     assert new.grad.item() == -1.0
-
-
-def test_t16_gradient_is_that_of_finite_differences():
-    new = new_logprobs().double().detach().requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda x: policy_loss(inputs(x, advantages=ADVANTAGES.double()), normaliser=5, **CLIP).loss, (new,)
-    )
 
 
 @pytest.mark.parametrize("distance", [200.0, -200.0])
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
 def test_far_ratios_stay_finite(distance, advantage):
     new = torch.tensor([distance], requires_grad=True)
-    far = LossInputs(
-        new_logprobs=new,
-        behaviour_logprobs=torch.zeros(1),
-        advantages=torch.tensor([advantage]),
-        mask=torch.tensor([True]),
-    )
-    output = policy_loss(far, normaliser=1, **CLIP)
+    output = policy_loss(row(new, torch.zeros(1), [advantage]), CLIP)
     output.loss.backward()
     assert math.isfinite(output.loss.item())
     assert new.grad.item() == 0.0
 
 
-def test_divergence_from_a_reference_by_hand():
-    # without advantages only 0.5 * (n - f)^2 / 2 is left: n - f is 1, -2 and (masked) 9
-    new = torch.tensor([-1.0, -3.0, -1.0], requires_grad=True)
-    held = LossInputs(
-        new_logprobs=new,
-        behaviour_logprobs=new.detach().clone(),
-        reference_logprobs=torch.tensor([-2.0, -1.0, -10.0]),
-        advantages=torch.zeros(3),
-        mask=torch.tensor([True, True, False]),
-    )
-    output = policy_loss(held, normaliser=2, kl_coefficient=0.5, **CLIP)
-    output.loss.backward()
-    assert output.loss.item() == pytest.approx((0.25 + 1.0) / 2)
-    assert new.grad.tolist() == [0.25, -0.5, 0.0]
-    assert output.stats.kl_reference == pytest.approx(math.exp(-1) - 1 + 1 + math.exp(2) - 1 - 2, abs=1e-5)
-
-
-def test_gradient_of_the_divergence_is_that_of_the_kl_on_average():
-    # every outcome of one draw, weighted by its probability, against the exact KL(policy || reference)
-    logits = torch.tensor([0.3, -1.0, 0.8], dtype=torch.float64, requires_grad=True)
-    reference = torch.log_softmax(torch.tensor([1.0, 0.2, -0.5], dtype=torch.float64), 0)
-    new = torch.log_softmax(logits, 0)
-    exact = torch.autograd.grad((new.exp() * (new - reference)).sum(), logits)[0]
-    mean = torch.zeros(3, dtype=torch.float64)
-    for outcome in range(3):
-        new = torch.log_softmax(logits, 0)
-        one = LossInputs(
-            new_logprobs=new[outcome],
-            behaviour_logprobs=new[outcome].detach(),
-            reference_logprobs=reference[outcome],
-            advantages=torch.tensor(0.0),
-            mask=torch.tensor(True),
-        )
-        loss = policy_loss(one, normaliser=1, kl_coefficient=1.0, **CLIP).loss
-        mean += new[outcome].detach().exp() * torch.autograd.grad(loss, logits)[0]
-    assert torch.allclose(mean, exact, atol=1e-12)
-
-
 def test_old_logprobs_are_what_is_clipped_against_and_the_samplers_are_a_truncated_weight():
     # o - b: log 1.5 and log 4 (truncated to 2); n - o: 1, so that nothing is clipped although n - b is far out
     new = torch.tensor([math.log(1.5), math.log(4.0)], requires_grad=True)
-    far = LossInputs(
-        new_logprobs=new,
-        behaviour_logprobs=torch.zeros(2),
-        old_logprobs=new.detach().clone(),
-        advantages=torch.tensor([1.0, 1.0]),
-        mask=torch.tensor([True, True]),
-    )
-    output = policy_loss(far, normaliser=2, importance_cap=2.0, **CLIP)
+    output = policy_loss(row(new, torch.zeros(2), [1.0, 1.0], old_logprobs=new.detach().clone()), CLIP)
     output.loss.backward()
     assert output.loss.item() == pytest.approx(-(1.5 + 2.0) / 2)
     assert new.grad.tolist() == pytest.approx([-0.75, -1.0])
     assert (output.stats.clipped, output.stats.ratio) == (0, pytest.approx(5.5))
+
+
+# the first two tokens are one rollout, whose ratio is e^((log 1.5 + log 0.6) / 2) = 0.9487; the third is another's, 0.5
+GSPO = LossRule(ratio="rollout", clip_low=0.2, clip_high=0.3)
+ROLLOUTS = torch.tensor([0.9**0.5, 0.9**0.5, 0.5]).log()
+
+
+def test_t1_gspo_by_hand():
+    new = torch.tensor([1.5, 0.6, 0.5]).log().requires_grad_()
+    output = policy_loss(row(new, torch.zeros(3), [2.0, 2.0, -1.0], rollout_log_ratios=ROLLOUTS), GSPO)
+    output.loss.backward()
+    # -2 * 0.9487 twice, +1 * 0.8 (0.5 is below the bound) -> / 3
+    assert output.loss.item() == pytest.approx((-4 * 0.9**0.5 + 0.8) / 3, abs=1e-6)
+    assert new.grad.tolist() == pytest.approx([-2 * 0.9**0.5 / 3] * 2 + [0.0], abs=1e-6)
+    assert output.stats.clipped == 1
+
+
+def test_t16_gspo_carries_its_gradient_through_the_mean_of_the_rollout():
+    # weights of 1 / (rollouts * tokens) make the sum over tokens the derivative of -A * exp(mean(n - o))
+    start = torch.tensor([0.3, -0.1, 0.05], dtype=torch.float64)
+
+    def loss(new):
+        ratios = (new.detach()).mean().expand(3)
+        inputs = row(new, torch.zeros(3).double(), [1.5] * 3, rollout_log_ratios=ratios)
+        return policy_loss(inputs, LossRule(ratio="rollout")).loss
+
+    new = start.clone().requires_grad_()
+    loss(new).backward()
+    for index in range(3):
+        step = torch.zeros(3, dtype=torch.float64)
+        step[index] = 1e-6
+        slope = (-1.5 * (start + step).mean().exp() + 1.5 * (start - step).mean().exp()) / 2e-6
+        assert new.grad[index].item() == pytest.approx(slope.item(), rel=1e-6)
+
+
+def test_t1_cispo_by_hand():
+    new = torch.tensor([1.5, 0.5, 6.0]).log().requires_grad_()
+    output = policy_loss(
+        row(new, torch.zeros(3), [2.0, -1.0, 1.0]), LossRule(objective="cispo", clip_low=1.0, clip_high=4.0)
+    )
+    output.loss.backward()
+    # factors 1.5, 0.5 and 5 (bounded); times A and the logprob
+    expected = -(1.5 * 2 * math.log(1.5) - 0.5 * math.log(0.5) + 5 * math.log(6.0)) / 3
+    assert output.loss.item() == pytest.approx(expected, abs=1e-6)
+    assert output.stats.clipped == 1
+
+
+def test_t16_the_factor_of_cispo_is_constant():
+    new = torch.tensor([1.5, 0.5, 6.0]).log().requires_grad_()
+    policy_loss(
+        row(new, torch.zeros(3), [2.0, -1.0, 1.0]), LossRule(objective="cispo", clip_low=1.0, clip_high=4.0)
+    ).loss.backward()
+    assert new.grad.tolist() == pytest.approx([-1.0, 0.5 / 3, -5 / 3], abs=1e-6)
+
+
+def test_t1_reinforce_by_hand():
+    new = torch.tensor([-1.0, -2.0], requires_grad=True)
+    output = policy_loss(row(new, torch.tensor([-1.0, -2.0]), [3.0, -1.0]), LossRule(objective="reinforce"))
+    output.loss.backward()
+    assert output.loss.item() == pytest.approx((3.0 - 2.0) / 2)
+    assert new.grad.tolist() == [-1.5, 0.5]
+
+
+@pytest.mark.parametrize("rule", [LossRule(), LossRule(objective="cispo"), LossRule(objective="reinforce")])
+def test_t16_the_samplers_weight_carries_no_gradient(rule):
+    # n = o: the gradient is -w A however w was made
+    new = torch.tensor([-1.0], requires_grad=True)
+    policy_loss(row(new, torch.tensor([-1.5]), [1.0], old_logprobs=new.detach().clone()), rule).loss.backward()
+    assert new.grad.item() == pytest.approx(-math.exp(0.5), rel=1e-6)
+
+
+def test_t16_gradient_is_that_of_finite_differences():
+    new = new_logprobs().double().detach().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x: policy_loss(inputs(x, advantages=ADVANTAGES.double(), weights=WEIGHTS.double()), CLIP).loss, (new,)
+    )
+
+
+# n - f is 1, -2 and (masked) 9; without advantages only the divergence is left
+AWAY = {
+    "k2": ((0.25 + 1.0) / 2, [0.25, -0.5, 0.0]),
+    "k3": (0.5 * (math.exp(-1) + math.exp(2) - 3) / 2, [0.25 * (1 - math.exp(-1)), 0.25 * (1 - math.exp(2)), 0.0]),
+}
+
+
+@pytest.mark.parametrize("estimator", AWAY)
+def test_t18_divergence_from_a_reference_by_hand(estimator):
+    new = torch.tensor([-1.0, -3.0, -1.0], requires_grad=True)
+    held = row(
+        new,
+        new.detach().clone(),
+        [0.0] * 3,
+        reference_logprobs=torch.tensor([-2.0, -1.0, -10.0]),
+        weights=torch.full((3,), 0.5),
+        mask=torch.tensor([True, True, False]),
+    )
+    output = policy_loss(held, LossRule(kl_coefficient=0.5, kl_estimator=estimator))
+    output.loss.backward()
+    loss, gradient = AWAY[estimator]
+    assert output.loss.item() == pytest.approx(loss, abs=1e-6)
+    assert new.grad.tolist() == pytest.approx(gradient, abs=1e-6)
+    assert output.stats.kl_reference == pytest.approx(math.exp(-1) - 1 + 1 + math.exp(2) - 1 - 2, abs=1e-5)
+
+
+def test_t18_k1_is_part_of_the_advantage():
+    # o - f is 0.5: the advantage of 1 becomes 1 - 0.4 * 0.5 = 0.8
+    new = torch.tensor([-1.0], requires_grad=True)
+    held = row(new, torch.tensor([-1.0]), [1.0], reference_logprobs=torch.tensor([-1.5]))
+    policy_loss(held, LossRule(kl_coefficient=0.4, kl_estimator="k1")).loss.backward()
+    assert new.grad.item() == pytest.approx(-0.8)
+
+
+@pytest.mark.parametrize(("estimator", "reverse"), [("k1", False), ("k2", False), ("k3", True)])
+def test_t18_the_gradient_is_that_of_the_divergence_on_average(estimator, reverse):
+    # every outcome of one draw, weighted by its probability, against the exact KL(policy || reference), or its reverse
+    logits = torch.tensor([0.3, -1.0, 0.8], dtype=torch.float64, requires_grad=True)
+    reference = torch.log_softmax(torch.tensor([1.0, 0.2, -0.5], dtype=torch.float64), 0)
+    policy = torch.log_softmax(logits, 0)
+    kl = (reference.exp() * (reference - policy)).sum() if reverse else (policy.exp() * (policy - reference)).sum()
+    exact = torch.autograd.grad(kl, logits)[0]
+    mean = torch.zeros(3, dtype=torch.float64)
+    for outcome in range(3):
+        new = torch.log_softmax(logits, 0)[outcome : outcome + 1]
+        one = row(new, new.detach(), torch.zeros(1).double(), reference_logprobs=reference[outcome : outcome + 1])
+        loss = policy_loss(one, LossRule(kl_coefficient=1.0, kl_estimator=estimator)).loss
+        mean += new.detach().exp() * torch.autograd.grad(loss, logits)[0]
+    assert torch.allclose(mean, exact, atol=1e-12)
+
+
+ROWS = [("a", 3), ("b", 2), ("b", 5)]  # rollout b has become two rows
+
+
+@pytest.mark.parametrize(
+    ("weighting", "expected"),
+    [("token", [0.1, 0.1, 0.1]), ("rollout", [1 / 6, 1 / 14, 1 / 14]), ("constant", [1 / 40, 1 / 40, 1 / 40])],
+)
+def test_t11_weights_count_rollouts_not_rows(weighting, expected):
+    assert token_weights(ROWS, weighting, 20) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("weighting", ["token", "rollout", "constant"])
+def test_weights_of_a_step_without_rows(weighting):
+    assert token_weights([], weighting, 20) == []
+
+
+def test_weights_of_a_row_without_tokens():
+    assert token_weights([("a", 0)], "token", 20) == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("grpo", LossRule(weighting="rollout", clip_low=0.2, clip_high=0.2)),
+        ("dr_grpo", LossRule(weighting="constant", clip_low=0.2, clip_high=0.2)),
+        ("dapo", LossRule(weighting="token", clip_low=0.2, clip_high=0.28)),
+        ("gspo", LossRule(ratio="rollout", weighting="rollout", clip_low=3e-4, clip_high=4e-4)),
+        ("cispo", LossRule(objective="cispo", clip_low=1.0, clip_high=4.0)),
+        ("reinforce", LossRule(objective="reinforce")),
+    ],
+)
+def test_each_loss_is_a_rule_with_the_bounds_of_its_paper(name, rule):
+    assert TrainingConfig(loss=name).rule == rule
+
+
+def test_bounds_given_replace_those_of_the_loss():
+    rule = TrainingConfig(loss="gspo", clip_high=0.01).rule
+    assert (rule.clip_low, rule.clip_high) == (3e-4, 0.01)

@@ -128,34 +128,50 @@ def test_t25_the_same_step_twice_is_bit_equal():
     assert torch.equal(trained(*step_rows()), trained(*step_rows()))
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"learning_rate": 1e-3},
-        {"warmup_updates": 5},
-        {"schedule": "linear", "total_updates": 3},
-        {"betas": (0.5, 0.999)},
-        {"betas": (0.9, 0.9)},
-        {"weight_decay": 0.1},
-        {"max_grad_norm": 0.01},
-        {"clip_low": 0.01},
-        {"clip_high": 0.01},
-        {"importance_cap": 1.0},
-        {"kl_coefficient": 0.1},
-        {"passes": 3},
-    ],
-    ids=str,
-)
-def test_t26_every_option_does_something(changed):
+CHANGES = [
+    ({}, {"learning_rate": 1e-3}),
+    ({}, {"warmup_updates": 5}),
+    ({}, {"schedule": "linear", "total_updates": 3}),
+    ({"schedule": "linear", "total_updates": 9}, {"total_updates": 3}),
+    ({}, {"betas": (0.5, 0.999)}),
+    ({}, {"betas": (0.9, 0.9)}),
+    ({}, {"weight_decay": 0.1}),
+    ({}, {"max_grad_norm": 0.01}),
+    *(({"loss": "dapo", "passes": 1}, {"loss": name}) for name in ("grpo", "dr_grpo", "gspo", "reinforce")),
+    ({}, {"loss": "cispo"}),
+    ({}, {"clip_low": 0.01}),
+    ({}, {"clip_high": 0.01}),
+    ({"loss": "dr_grpo"}, {"constant_length": 9}),
+    ({}, {"importance_cap": 1.0}),
+    ({}, {"kl_coefficient": 0.1}),
+    ({"kl_coefficient": 0.1}, {"kl_estimator": "k1"}),
+    ({"kl_coefficient": 0.1}, {"kl_estimator": "k3"}),
+    ({}, {"passes": 3}),
+]
+ONLY_THE_WORK = {"micro_batch_tokens", "min_shared_tokens"}
+
+
+@pytest.mark.parametrize(("given", "changed"), CHANGES, ids=str)
+def test_t26_every_option_does_something(given, changed):
     def two_steps(**config):
         model = lora()
-        trainer = GrpoTrainer(model, TrainingConfig(**{"passes": 2} | config))
+        trainer = GrpoTrainer(model, TrainingConfig(**{"passes": 2, "max_grad_norm": 1e3} | given | config))
         samples, advantages = on_policy(trainer)  # the second step is off policy
-        for _ in range(2):
-            trainer.step(samples, advantages)
-        return weights(model)
+        losses = [trainer.step(samples, advantages).loss for _ in range(2)]
+        return [*losses, *weights(model).tolist()]
 
-    assert not torch.equal(two_steps(), two_steps(**changed))
+    assert two_steps() != two_steps(**changed)
+
+
+def test_with_one_pass_the_ratio_losses_train_as_reinforce_does():
+    samples, advantages = step_rows()
+    by_loss = {}
+    for loss in ("dapo", "cispo", "reinforce"):
+        model = lora()
+        GrpoTrainer(model, TrainingConfig(loss=loss)).step(samples, advantages)
+        by_loss[loss] = weights(model)
+    assert torch.allclose(by_loss["dapo"], by_loss["reinforce"], atol=1e-6)
+    assert torch.allclose(by_loss["cispo"], by_loss["reinforce"], atol=1e-6)
 
 
 def test_precision_does_something():
@@ -165,7 +181,11 @@ def test_precision_does_something():
     assert 0 < abs(rough.entropy - fine.entropy) < 0.1
 
 
-@pytest.mark.parametrize("option", ["micro_batch_tokens", "min_shared_tokens"])
+def test_t26_no_option_is_left_out():
+    assert {name for _, changed in CHANGES for name in changed} | ONLY_THE_WORK == set(TrainingConfig.model_fields)
+
+
+@pytest.mark.parametrize("option", sorted(ONLY_THE_WORK))
 def test_t26_what_must_not_change_the_result_changes_the_work(option):
     samples, advantages = step_rows()
     few, many = (
