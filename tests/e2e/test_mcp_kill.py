@@ -8,7 +8,7 @@ import pytest
 from tests.servers.processes import left_over, read_pids, rich, running
 
 ROLLOUTS = """
-import asyncio, sys
+import asyncio, signal, sys
 from art_core.scenario import Scenario
 from art_integrations.mcp import McpAgent
 
@@ -21,6 +21,7 @@ async def main():
     await agent.discover()
     await asyncio.gather(*(rollout(agent, number) for number in range(3)))
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests with it ignored
 asyncio.run(main())
 """
 
