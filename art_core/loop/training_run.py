@@ -277,6 +277,8 @@ class TrainingRun:
             await self.backend.publish(after)
             self.updates = after.step
             seconds["reload"] = time.monotonic() - began
+        if report.masked_rollouts:
+            batch.ledger.add("masked_by_ratio", rollouts=report.masked_rollouts, tokens=report.masked_tokens)
         figures: Mapping[str, Any] = report.to_dict()
         return figures
 

@@ -56,10 +56,10 @@ MEANINGS: dict[str, str] = {
     "not_selected": "left out so that those that differ most are trained",
     "superseded": "replaced by a retry",
     "over_long": "longer than a training row may be",
-    "not_trainable": "drawn greedily, from a truncated distribution or without a finite logprob",
+    "not_trainable": "drawn greedily, from a truncated distribution, without a finite logprob, or cut off by a time limit",
     "carried_out": "kept for a later step",
     "truncated": "a turn ran out of tokens",
-    "masked_by_ratio": "trained, with the ratio rule holding its gradient at zero",
+    "masked_by_ratio": "trained, but left out of the loss: trainer and sampler see it too differently",
 }
 """One plain sentence for every source, fate and attribute."""
 

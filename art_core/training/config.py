@@ -75,6 +75,10 @@ class TrainingConfig(Config):
     """Trained tokens that ``dr_grpo`` assumes of every rollout."""
     importance_cap: float = Field(default=2.0, ge=1)
     """A token that the trainer finds likelier than the sampler did counts that many times more, at most so many."""
+    rollout_ratio: tuple[float, float] | None = None
+    """Leave a rollout out where the geometric mean of its tokens' probabilities, the trainer's over the sampler's, is not
+    between these, such as (0.98, 1.02): what sampler and trainer see too differently teaches nothing. Costs one more
+    forward pass a step; none unless given."""
     kl_coefficient: float = Field(default=0.0, ge=0)
     """Weight of the divergence from the base model, which keeps what a few noisy steps would otherwise unlearn; costs
     one more forward pass a step. 0 leaves it out."""
@@ -99,6 +103,8 @@ class TrainingConfig(Config):
             raise ValueError(
                 "loss 'reinforce' has no ratio; more than one pass over the same samples needs another loss"
             )
+        if self.rollout_ratio is not None and not 0 <= self.rollout_ratio[0] < 1 < self.rollout_ratio[1]:
+            raise ValueError(f"rollout_ratio {self.rollout_ratio} must be a bound below 1 and one above")
         for name, used in self._conditional().items():
             if not used and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)!r} has no effect with these settings; leave it out")
@@ -147,6 +153,10 @@ class StepReport:
     """Rows that were not computed because their advantage is 0 (or nothing in them is trained)."""
     tokens: int
     """Trained tokens of all rows given."""
+    masked_rollouts: int
+    """Rollouts left out by ``rollout_ratio``; they are part of ``rows_skipped``."""
+    masked_tokens: int
+    """Their trained tokens."""
     forward_tokens: int
     """Tokens that went through the model, padding not counted, shared prefixes once, over all passes."""
     row_tokens: int

@@ -42,6 +42,8 @@ class Work:
     """What a trained token of each row counts in the loss."""
     tokens: int
     """Trained tokens of all rows given, skipped ones included."""
+    masked: dict[str, int]
+    """Rollouts that the sampler and the trainer see too differently, with their trained tokens."""
     tree: Node
     forward_tokens: int
     """Tokens of one pass through the tree, without padding."""
@@ -79,6 +81,10 @@ def plan(
         for sample, advantage, weight in zip(samples, advantages, weights, strict=True)
         if sample.trained_tokens > 0 and (advantage != 0.0 or held)
     ]
+    masked: dict[str, int] = {}
+    if config.rollout_ratio is not None:
+        masked = _too_different([sample for sample, _, _ in chosen], config.rollout_ratio, model=model, config=config)
+        chosen = [row for row in chosen if row[0].rollout_id not in masked]
     rows = tuple(sample for sample, _, _ in chosen)
     tree = _tree(rows, model=model, config=config)
     return Work(
@@ -89,10 +95,25 @@ def plan(
         log_ratios=torch.zeros(len(rows), device=model.device),
         weights=tuple(weight for _, _, weight in chosen),
         tokens=sum(sample.trained_tokens for sample in samples),
+        masked=masked,
         tree=tree,
         forward_tokens=sum(len(pack.token_ids) for pack in tree.every_pack()),
         row_tokens=sum(int(np.flatnonzero(sample.mask)[-1]) for sample in rows),
     )
+
+
+def _too_different(
+    rows: Sequence[TrainingSample], bounds: tuple[float, float], *, model: SplitModel, config: TrainingConfig
+) -> dict[str, int]:
+    """The rollouts whose geometric mean of trainer over sampler probabilities is out of bounds, and their trained tokens."""
+    sums: dict[str, float] = {}
+    tokens: dict[str, int] = {}
+    for row, logprobs in zip(rows, token_logprobs(rows, model=model, config=config), strict=True):
+        gap = float((logprobs - row.logprobs)[row.mask].sum(dtype=np.float64))
+        sums[row.rollout_id] = sums.get(row.rollout_id, 0.0) + gap
+        tokens[row.rollout_id] = tokens.get(row.rollout_id, 0) + row.trained_tokens
+    low, high = bounds
+    return {name: count for name, count in tokens.items() if not low <= math.exp(sums[name] / count) <= high}
 
 
 def accumulate(

@@ -188,6 +188,8 @@ class GrpoTrainer:
             rows=rows,
             rows_skipped=rows - len(work.samples),
             tokens=work.tokens,
+            masked_rollouts=len(work.masked),
+            masked_tokens=sum(work.masked.values()),
             forward_tokens=work.forward_tokens * passes,
             row_tokens=work.row_tokens * passes,
             ratio_mean=figures.ratio / count,

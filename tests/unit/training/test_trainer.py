@@ -143,6 +143,7 @@ CHANGES = [
     ({}, {"clip_high": 0.01}),
     ({"loss": "dr_grpo"}, {"constant_length": 9}),
     ({}, {"importance_cap": 1.0}),
+    ({}, {"rollout_ratio": (0.999, 1.001)}),
     ({}, {"kl_coefficient": 0.1}),
     ({"kl_coefficient": 0.1}, {"kl_estimator": "k1"}),
     ({"kl_coefficient": 0.1}, {"kl_estimator": "k3"}),
@@ -206,6 +207,29 @@ def test_passes_make_one_update_each():
     assert (trainer.step_count, trainer.updates) == (1, 3)
     assert report.kl_behaviour > 0  # the later passes are off policy
     assert report.row_tokens == 3 * sum(len(sample.token_ids) - 1 for sample in samples)
+
+
+def test_a_rollout_that_sampler_and_trainer_see_too_differently_is_left_out_and_counted():
+    model = lora()
+    trainer = GrpoTrainer(model, TrainingConfig(rollout_ratio=(0.9, 1.1)))
+    samples, advantages = on_policy(trainer)
+    drifted = [dataclasses.replace(samples[0], logprobs=samples[0].logprobs - 0.2 * samples[0].mask), *samples[1:]]
+    report = trainer.step(drifted, advantages)
+    assert (report.masked_rollouts, report.masked_tokens) == (1, samples[0].trained_tokens)
+    assert report.rows_skipped == 1
+    plain = lora()
+    GrpoTrainer(plain).step(samples, [0.0, *advantages[1:]])
+    assert torch.allclose(weights(model), weights(plain), atol=1e-6)
+
+
+def test_the_ratio_of_a_rollout_is_that_of_all_its_rows():
+    trainer = GrpoTrainer(lora(), TrainingConfig(rollout_ratio=(0.9, 1.1)))
+    samples, advantages = on_policy(trainer)
+    first, second = samples[:2]
+    even = 0.3 * first.trained_tokens / second.trained_tokens  # the gaps of the two rows add up to nothing
+    first = dataclasses.replace(first, logprobs=first.logprobs - 0.3 * first.mask, rollout_id="both")
+    second = dataclasses.replace(second, logprobs=second.logprobs + even * second.mask, rollout_id="both")
+    assert trainer.step([first, second, *samples[2:]], advantages).masked_rollouts == 0
 
 
 def test_progress_ends_at_one():
