@@ -112,8 +112,9 @@ def _too_different(
         gap = float((logprobs - row.logprobs)[row.mask].sum(dtype=np.float64))
         sums[row.rollout_id] = sums.get(row.rollout_id, 0.0) + gap
         tokens[row.rollout_id] = tokens.get(row.rollout_id, 0) + row.trained_tokens
-    low, high = bounds
-    return {name: count for name, count in tokens.items() if not low <= math.exp(sums[name] / count) <= high}
+    low, high = (math.log(bound) if bound else -math.inf for bound in bounds)
+    means = {name: sums[name] / count for name, count in tokens.items()}  # NaN is kept here: the loss tells of it
+    return {name: count for name, count in tokens.items() if means[name] < low or means[name] > high}
 
 
 def accumulate(

@@ -222,6 +222,16 @@ def test_a_rollout_that_sampler_and_trainer_see_too_differently_is_left_out_and_
     assert torch.allclose(weights(model), weights(plain), atol=1e-6)
 
 
+def test_a_rollout_far_beyond_any_exponential_is_left_out_and_a_broken_model_still_told():
+    trainer = GrpoTrainer(model := lora(), TrainingConfig(rollout_ratio=(0.0, 1.1)))
+    samples, advantages = on_policy(trainer)
+    far = dataclasses.replace(samples[0], logprobs=samples[0].logprobs - 5000.0 * samples[0].mask)
+    assert trainer.step([far, *samples[1:]], advantages).masked_rollouts == 1
+    next(p for p in model.parameters() if p.requires_grad).data.fill_(math.nan)
+    with pytest.raises(NonFiniteError):
+        trainer.step(samples, advantages)
+
+
 def test_the_ratio_of_a_rollout_is_that_of_all_its_rows():
     trainer = GrpoTrainer(lora(), TrainingConfig(rollout_ratio=(0.9, 1.1)))
     samples, advantages = on_policy(trainer)
