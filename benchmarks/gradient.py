@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from art_core.training.config import TrainingConfig
 from art_core.training.logprobs import SplitModel
 from art_core.training.step import accumulate, plan
 from art_core.trajectory import store
-from art_core.trajectory.trajectory import TrajectoryGroup
+from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 from benchmarks.common import machine, print_json
 
 
@@ -83,11 +82,12 @@ def _last_step(run: RunDir) -> int:
 
 
 def _batch(run: RunDir, step: int, trained_per_group: int) -> Batch:
-    rollouts = sorted(store.read(run.journal(step)), key=lambda t: str(t.group_id))
+    by_group: dict[str, list[Trajectory]] = {}
+    for trajectory in store.read(run.journal(step)):
+        by_group.setdefault(trajectory.group_id, []).append(trajectory)
     groups = [
         TrajectoryGroup(scenario=siblings[0].scenario, trajectories=siblings, group_id=name)
-        for name, of_group in groupby(rollouts, key=lambda t: t.group_id)
-        if (siblings := list(of_group))
+        for name, siblings in by_group.items()
     ]
     return make_batch(groups, trained_per_group=trained_per_group, scale="none")
 

@@ -41,8 +41,6 @@ RULES: Mapping[LossName, LossRule] = {
 }
 """Each loss with the bounds of its paper."""
 
-_CONSTANT_LENGTH = 256
-
 
 class TrainingConfig(Config):
     """How samples and advantages become an update of the LoRA."""
@@ -71,7 +69,7 @@ class TrainingConfig(Config):
     clip_high: float | None = Field(default=None, ge=0)
     """How far a step may make a token likelier, as a ratio above 1, before it stops being pushed up; default: the loss's
     own."""
-    constant_length: int = Field(default=_CONSTANT_LENGTH, ge=1)
+    constant_length: int = Field(default=256, ge=1)
     """Trained tokens that ``dr_grpo`` assumes of every rollout."""
     importance_cap: float = Field(default=2.0, ge=1)
     """A token that the trainer finds likelier than the sampler did counts that many times more, at most so many."""
@@ -99,6 +97,12 @@ class TrainingConfig(Config):
             raise ValueError("total_updates is only used by schedule 'linear'")
         if self.total_updates is not None and self.warmup_updates >= self.total_updates:
             raise ValueError(f"warmup_updates must be below total_updates ({self.total_updates})")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError("both betas must be in [0, 1)")
+        return self
+
+    @model_validator(mode="after")
+    def _consistent_loss(self) -> Self:
         if self.loss == "reinforce" and self.passes > 1:
             raise ValueError(
                 "loss 'reinforce' has no ratio; more than one pass over the same samples needs another loss"
@@ -108,8 +112,6 @@ class TrainingConfig(Config):
         for name, used in self._conditional().items():
             if not used and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)!r} has no effect with these settings; leave it out")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError("both betas must be in [0, 1)")
         return self
 
     def _conditional(self) -> dict[str, bool]:

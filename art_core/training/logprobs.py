@@ -27,8 +27,10 @@ from art_core.errors import describe
 from art_core.models.compute import COMPUTE
 from art_core.models.config import Precision
 from art_core.models.head import head_logits
+from art_core.trajectory.graph import PolicyVersion
+from art_core.trajectory.samples import TrainingSample
 
-from .packing import Node, Pack, Segment
+from .packing import Node, Pack, build_tree
 from .tree_attention import TreePlan, use_tree_attention
 
 __all__ = ["OnTokens", "SplitModel", "run_tree"]
@@ -103,23 +105,27 @@ class SplitModel:
             return False
 
     def _tree_agrees(self) -> bool:
-        """Whether two rows with a common start, as a pack after a cached one, come out as when each is run whole."""
-        ids = self._probe_ids()
-        rows = (ids, torch.cat([ids[:6], ids[:2].flip(0)]))
-        own = self._model.config._attn_implementation
+        """Whether rows with common starts, as a pack after a cached one, come out as when each is run whole."""
+        start = self._probe_ids().tolist()
+        rows = [start, [*start[:6], start[1], start[0]], [*start[:4], start[2], start[0]]]
+        tree = build_tree([_probe_row(row) for row in rows], micro_batch_tokens=8, min_shared_tokens=1)
+        ((node,), own) = tree.children, self._model.config._attn_implementation
+        (pack,) = node.packs
+        assert node.pack is not None
         try:
             self._model.set_attn_implementation(
                 "eager"
             )  # the only one that does all that a family's attention asks for
-            plain = [self._model(input_ids=row[None], use_cache=False).logits[0].float() for row in rows]
+            ids = [torch.tensor([row], device=self.device) for row in rows]
+            whole = [self._model(input_ids=row, use_cache=False).logits[0].float() for row in ids]
             use_tree_attention(self._model)
             cache = DynamicCache()
-            self.hidden(_probe_pack(rows, 0, 4), cache)
-            together = self.logits(self.hidden(_probe_pack(rows, 4, 6), _past(_key_values(cache))))
+            self.hidden(node.pack, cache)
+            together = self.logits(self.hidden(pack, _past(_key_values(cache))))
         except Exception as error:  # noqa: BLE001 - any failure of a foreign model means: do not share
             reason = f"attention over a tree failed with {describe(error)}"
         else:
-            if self._close(together, torch.cat([plain[0][4:], plain[1][6:]])):
+            if self._close(together, torch.cat([whole[0][4:], whole[1][6:], whole[2][4:]])):
                 return True
             reason = "attention over a tree changes its results"
         self._model.set_attn_implementation(own)
@@ -245,24 +251,15 @@ def _leaf_copy(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().float().requires_grad_(tensor.requires_grad)
 
 
-def _probe_pack(rows: tuple[torch.Tensor, torch.Tensor], start: int, shared: int) -> Pack:
-    """Tokens ``start`` to ``shared`` of both rows; where that is not all of the cache, also the rest of each."""
-    pieces, segments = [(0, start, shared)], [Segment(begin=0, end=shared - start, parent=None)]
-    if start:
-        for number, row in enumerate(rows):
-            pieces.append((number, shared, len(row)))
-            segments.append(Segment(begin=segments[-1].end, end=segments[-1].end + len(row) - shared, parent=0))
-    columns = [np.arange(low, high) for _, low, high in pieces]
-    empty = np.zeros(0, dtype=np.int64)
-    return Pack(
-        start=start,
-        token_ids=np.concatenate([rows[number][low:high].cpu().numpy() for number, low, high in pieces]),
-        positions=np.concatenate(columns),
-        segments=tuple(segments),
-        slots=empty,
-        temperatures=np.zeros(0, dtype=np.float32),
-        ask_slot=empty,
-        ask_token=empty,
-        ask_row=empty,
-        ask_position=empty,
+def _probe_row(ids: Sequence[int]) -> TrainingSample:
+    """A row whose passes compute all of ``ids``: one more token follows and is trained."""
+    mask = np.arange(len(ids) + 1) == len(ids)
+    return TrainingSample(
+        token_ids=np.asarray([*ids, 0], dtype=np.int64),
+        mask=mask,
+        logprobs=np.zeros(len(mask), dtype=np.float32),
+        temperature=1.0,
+        version=PolicyVersion("probe", 0),
+        adapter="probe",
+        rollout_id="probe",
     )

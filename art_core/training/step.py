@@ -64,12 +64,7 @@ def plan(
         InputError: the lengths differ, an advantage is not finite, or a row is not something this model can be trained
             on (an id outside the vocabulary, a behaviour logprob that is not one, a temperature of 0, two adapters).
     """
-    if len(samples) != len(advantages):
-        raise InputError(f"{len(samples)} samples but {len(advantages)} advantages; give one advantage per sample")
-    for sample, advantage in zip(samples, advantages, strict=True):
-        _check(sample, advantage, model.vocab_size)
-    if len(adapters := sorted({sample.adapter for sample in samples})) > 1:
-        raise InputError(f"the samples belong to several adapters, {adapters}; a step trains one")
+    _check_all(samples, advantages, model.vocab_size)
     weights = token_weights(
         [(sample.rollout_id, sample.trained_tokens) for sample in samples],
         config.rule.weighting,
@@ -106,15 +101,26 @@ def _too_different(
     rows: Sequence[TrainingSample], bounds: tuple[float, float], *, model: SplitModel, config: TrainingConfig
 ) -> dict[str, int]:
     """The rollouts whose geometric mean of trainer over sampler probabilities is out of bounds, and their trained tokens."""
-    sums: dict[str, float] = {}
-    tokens: dict[str, int] = {}
-    for row, logprobs in zip(rows, token_logprobs(rows, model=model, config=config), strict=True):
-        gap = float((logprobs - row.logprobs)[row.mask].sum(dtype=np.float64))
-        sums[row.rollout_id] = sums.get(row.rollout_id, 0.0) + gap
-        tokens[row.rollout_id] = tokens.get(row.rollout_id, 0) + row.trained_tokens
+    logprobs = token_logprobs(rows, model=model, config=config)
+    gaps = [
+        float((own - row.logprobs)[row.mask].sum(dtype=np.float64)) for row, own in zip(rows, logprobs, strict=True)
+    ]
     low, high = (math.log(bound) if bound else -math.inf for bound in bounds)
-    means = {name: sums[name] / count for name, count in tokens.items()}  # NaN is kept here: the loss tells of it
-    return {name: count for name, count in tokens.items() if means[name] < low or means[name] > high}
+    masked: dict[str, int] = {}
+    for row, mean in zip(rows, _rollout_means(rows, gaps), strict=True):
+        if mean < low or mean > high:  # NaN is kept here: the loss tells of it
+            masked[row.rollout_id] = masked.get(row.rollout_id, 0) + row.trained_tokens
+    return masked
+
+
+def _rollout_means(rows: Sequence[TrainingSample], sums: Sequence[float]) -> list[float]:
+    """For each row the mean over the trained tokens of its whole rollout, from the sums over the rows' own."""
+    total: dict[str, float] = {}
+    tokens: dict[str, int] = {}
+    for row, own in zip(rows, sums, strict=True):
+        total[row.rollout_id] = total.get(row.rollout_id, 0.0) + own
+        tokens[row.rollout_id] = tokens.get(row.rollout_id, 0) + row.trained_tokens
+    return [total[row.rollout_id] / tokens[row.rollout_id] for row in rows]
 
 
 def accumulate(
@@ -127,7 +133,7 @@ def accumulate(
     """
     flat, rule = _Flat(work, model.device), config.rule
     if rule.ratio == "rollout" and not work.old.isnan().all():
-        measure_rollouts(work, model)
+        _measure_rollouts(work, flat, model)
     loss, stats = 0.0, TokenStats()
 
     def on_tokens(pack: Pack, ask: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
@@ -147,9 +153,8 @@ def accumulate(
     return loss, stats
 
 
-def measure_rollouts(work: Work, model: SplitModel) -> None:
+def _measure_rollouts(work: Work, flat: _Flat, model: SplitModel) -> None:
     """Fill ``work.log_ratios`` under the present weights, by a pass without gradients."""
-    flat = _Flat(work, model.device)
     sums = torch.zeros_like(work.log_ratios)
 
     def on_tokens(pack: Pack, ask: torch.Tensor, logprobs: torch.Tensor) -> None:
@@ -159,11 +164,7 @@ def measure_rollouts(work: Work, model: SplitModel) -> None:
         sums.index_add_(0, rows, logprobs - inputs.old_logprobs)
 
     run_tree(model, work.tree, on_tokens, gradients=False)
-    rollouts = [sample.rollout_id for sample in work.samples]
-    for name in set(rollouts):
-        rows = [row for row, rollout in enumerate(rollouts) if rollout == name]
-        tokens = sum(work.samples[row].trained_tokens for row in rows)
-        work.log_ratios[rows] = sums[rows].sum() / tokens
+    work.log_ratios.copy_(torch.tensor(_rollout_means(work.samples, sums.tolist())))
 
 
 def token_logprobs(
@@ -231,6 +232,15 @@ class _Flat:
             reference_logprobs=None if self._reference is None else self._reference[where],
             mask=torch.ones_like(logprobs, dtype=torch.bool),
         )
+
+
+def _check_all(samples: Sequence[TrainingSample], advantages: Sequence[float], vocab_size: int) -> None:
+    if len(samples) != len(advantages):
+        raise InputError(f"{len(samples)} samples but {len(advantages)} advantages; give one advantage per sample")
+    for sample, advantage in zip(samples, advantages, strict=True):
+        _check(sample, advantage, vocab_size)
+    if len(adapters := sorted({sample.adapter for sample in samples})) > 1:
+        raise InputError(f"the samples belong to several adapters, {adapters}; a step trains one")
 
 
 def _check(sample: TrainingSample, advantage: float, vocab_size: int) -> None:

@@ -183,6 +183,12 @@ def test_an_unknown_head_is_run_as_a_whole(monkeypatch):
     assert apart(run(lora("gemma2"), samples, advantages)[1], known) < 1e-6
 
 
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_every_supported_family_shares_prefixes(family, caplog):
+    assert SplitModel(lora(family), precision="bfloat16").shares_prefixes
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_attention_that_does_not_work_over_a_tree_is_noticed_and_every_row_run_alone(monkeypatch, caplog, precision):
     samples, advantages = step_rows()
