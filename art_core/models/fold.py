@@ -16,7 +16,7 @@ from art_core.errors import InputError
 
 from .lora import AdapterWeights
 
-__all__ = ["FoldedModel"]
+__all__ = ["FoldedModel", "folded", "share"]
 
 
 class FoldedModel:
@@ -28,7 +28,7 @@ class FoldedModel:
         }
         self._dtype = dtype or base.dtype
         self._folded: set[str] = set()
-        self.model = _share(base, self._dtype)
+        self.model = share(base, self._dtype)
         self._buffers: dict[str, torch.nn.Parameter] = {}
 
     def check(self, adapter: AdapterWeights) -> None:
@@ -58,9 +58,7 @@ class FoldedModel:
         for name in self._folded - set(factors):
             self._own(name).copy_(self._pristine[name])
         for name, (down, up) in factors.items():
-            weight = self._pristine[name]
-            update = up.to(weight.device, torch.float32) @ down.to(weight.device, torch.float32)
-            self._own(name).copy_(torch.add(weight.float(), update, alpha=scale))
+            self._own(name).copy_(folded(self._pristine[name], down, up, scale))
         self._folded = set(factors)
 
     def _own(self, name: str) -> torch.nn.Parameter:
@@ -72,7 +70,13 @@ class FoldedModel:
         return self._buffers[name]
 
 
-def _share(base: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+def folded(weight: torch.Tensor, down: torch.Tensor, up: torch.Tensor, scale: float) -> torch.Tensor:
+    """(out, in) float32 ``weight + scale * up @ down`` on the weight's device; ``down`` is (r, in), ``up`` (out, r)."""
+    update = up.to(weight.device, torch.float32) @ down.to(weight.device, torch.float32)
+    return torch.add(weight.float(), update, alpha=scale)
+
+
+def share(base: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
     """A structural copy that holds the same parameters, or converted ones where ``dtype`` differs; ties stay ties."""
     shared = {
         id(p): p if p.dtype == dtype else torch.nn.Parameter(p.detach().to(dtype), requires_grad=False)

@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from art_core.errors import InputError
 
-__all__ = ["check_head", "head_logits"]
+__all__ = ["check_head", "compact_logits", "head_logits"]
 
 
 def head_logits(model: PreTrainedModel, hidden: torch.Tensor) -> torch.Tensor:
@@ -15,15 +15,19 @@ def head_logits(model: PreTrainedModel, hidden: torch.Tensor) -> torch.Tensor:
 
     Applies what the config asks for: final soft-capping (Gemma), a logit scale (Cohere, Granite).
     """
+    return compact_logits(model, hidden).float()
+
+
+def compact_logits(model: PreTrainedModel, hidden: torch.Tensor) -> torch.Tensor:
+    """As ``head_logits``, but in the type they were computed in where nothing is done to them any more."""
     logits: torch.Tensor = model.get_output_embeddings()(hidden)
-    logits = logits.float()
     config = model.config.get_text_config()
     if (scale := getattr(config, "logit_scale", None)) is not None:
-        logits = logits * scale
+        logits = logits.float() * scale
     if (divisor := getattr(config, "logits_scaling", None)) is not None:
-        logits = logits / divisor
+        logits = logits.float() / divisor
     if (cap := getattr(config, "final_logit_softcapping", None)) is not None:
-        logits = torch.tanh(logits / cap) * cap
+        logits = torch.tanh(logits.float() / cap) * cap
     return logits
 
 

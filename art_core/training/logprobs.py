@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -26,12 +26,18 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from art_core.errors import describe
 from art_core.models.compute import COMPUTE
 from art_core.models.config import Precision
-from art_core.models.head import head_logits
+from art_core.models.folded_lora import FoldedLora
+from art_core.models.head import compact_logits
+from art_core.models.probe import PRECISIONS
 from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.samples import TrainingSample
 
 from .packing import Node, Pack, build_tree
+from .pick import pick_logprobs
 from .tree_attention import TreePlan, use_tree_attention
+
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 __all__ = ["OnTokens", "SplitModel", "run_tree"]
 
@@ -54,6 +60,9 @@ class SplitModel:
     known here, the whole model is run as the backbone. Attention over a tree of segments is checked the same way:
     ``shares_prefixes`` is False where it does not reproduce the plain forward pass (recurrent layers, for example), and
     every row must then be a pack of its own.
+
+    Where all that is trained is a LoRA, its folded form computes (see ``models.folded_lora``), whole in the chosen
+    precision; anything else computes as it is, under autocast.
     """
 
     def __init__(self, model: torch.nn.Module, *, precision: Precision = "float32") -> None:
@@ -68,12 +77,23 @@ class SplitModel:
             COMPUTE.give_way()
             self._split_head = self._head_agrees()
             self.shares_prefixes = self._tree_agrees()
+        self._folded: FoldedLora | None = None
+        if FoldedLora.fits(model):
+            dtype = base.dtype if precision == "float32" else PRECISIONS[precision]
+            self._folded = FoldedLora(cast("PeftModel", model), dtype=dtype)
+            self._model = self._folded.model
+
+    def refresh(self) -> None:
+        """Compute with the parameters as they are now: before each walk over a tree."""
+        if self._folded is not None:
+            self._folded.fold()
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Let others compute first, then compute in the chosen precision."""
         COMPUTE.give_way()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._precision == "bfloat16"):
+        autocast = self._folded is None and self._precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
             yield
 
     def hidden(self, pack: Pack, cache: Cache | None) -> torch.Tensor:
@@ -93,14 +113,14 @@ class SplitModel:
         return output
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """(N, V) float32 logits of (N, hidden) hidden states."""
-        return head_logits(self._model, hidden) if self._split_head else hidden.float()
+        """(N, V) logits of (N, hidden) hidden states."""
+        return compact_logits(self._model, hidden) if self._split_head else hidden
 
     def _head_agrees(self) -> bool:
         plain = self._model(input_ids=self._probe_ids()[None], use_cache=False).logits[0].float()
         try:
             hidden = self._model.base_model(input_ids=self._probe_ids()[None], use_cache=False).last_hidden_state[0]
-            return self._close(head_logits(self._model, hidden), plain)
+            return self._close(compact_logits(self._model, hidden), plain)
         except AttributeError:  # no plain backbone or head under the usual names
             return False
 
@@ -147,6 +167,7 @@ def run_tree(model: SplitModel, root: Node, on_tokens: OnTokens, *, gradients: b
     ``on_tokens`` is called with the logprobs of trained tokens, ``log_softmax(logits / temperature)`` in float32, in
     pieces: one or more calls a pack. Between passes it gives way to others who want to compute.
     """
+    model.refresh()
     with torch.set_grad_enabled(gradients):
         _Walk(model, on_tokens, gradients).below(root, [])
 
@@ -196,10 +217,9 @@ class _Walk:
         for low in range(0, len(selected), self._chunk):
             piece = slice(low, low + self._chunk)
             states = selected[piece].detach().requires_grad_(self._gradients)
-            scaled = self._model.logits(states) / temperatures[piece, None]
             ask = torch.nonzero((slot_of >= low) & (slot_of < low + self._chunk)).squeeze(1)
-            slots = slot_of[ask] - low
-            logprobs = scaled[slots, token_of[ask]] - torch.logsumexp(scaled, dim=-1)[slots]
+            logits = self._model.logits(states)
+            logprobs = pick_logprobs(logits, temperatures[piece], slot_of[ask] - low, token_of[ask])
             loss = self._on_tokens(pack, ask, logprobs)
             if loss is not None and gradient is not None:
                 loss.backward()

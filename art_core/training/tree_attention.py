@@ -3,8 +3,9 @@
 Registered with transformers as ``art_tree``. The queries of a pack are cut into *blocks*: neighbouring small subtrees
 that continue the same segments, or a piece of one long segment. A block attends to few ranges of keys, so no score
 between unrelated rows is computed but for those inside a block. Query heads that share a key/value head are laid end to
-end as if they were more queries of that one head. Scores and probabilities are float32 whatever the precision; they are
-computed again in the backward pass instead of being kept, as in FlashAttention (arXiv 2205.14135).
+end as if they were more queries of that one head. Scores, probabilities and their gradients are float32 whatever the
+precision, what they are multiplied with is not; they are computed again in the backward pass instead of being kept, as in
+FlashAttention (arXiv 2205.14135).
 
 Letters: S tokens of the pack, P cached tokens, T queries of a block, K its keys, H key/value heads, G query heads per
 key/value head, D head size.
@@ -115,9 +116,9 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]  # torch is
         window: int | None,
         softcap: float | None,
     ) -> torch.Tensor:
-        scores = _Scores(plan, scale, window, softcap)
+        scores = _Scores(plan, window, softcap)
         with torch.autocast(query.device.type, enabled=False):
-            q, k, v = _grouped(query, key), _wide(key[0]), _wide(value[0])
+            q, k, v = _grouped(query, key, scale), _wide(key[0]), value[0]
             out = q.new_empty(*q.shape[:3], v.shape[-1])
             normaliser = q.new_empty(q.shape[:3])
             for block in plan.blocks:
@@ -125,32 +126,35 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]  # torch is
                 highest = of_block.amax(dim=-1, keepdim=True)
                 weights = of_block.sub_(highest).exp_()
                 total = weights.sum(dim=-1, keepdim=True)
-                _at(out, block).copy_(_unflat((weights @ _gather(v, block.keys)).div_(total), q.shape[1]))
+                mixed = _wide(weights.to(v.dtype) @ _gather(v, block.keys)).div_(total)
+                _at(out, block).copy_(_unflat(mixed, q.shape[1]))
                 _at(normaliser, block).copy_(_unflat(highest.add_(total.log_()), q.shape[1])[..., 0])
         ctx.save_for_backward(query, key, value, out, normaliser)
-        ctx.scores = scores
+        ctx.scores, ctx.scale = scores, scale
         return out.flatten(0, 1)[None].to(value.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         query, key, value, out, normaliser = ctx.saved_tensors
         scores: _Scores = ctx.scores
-        q, k, v = _grouped(query, key), _wide(key[0]), _wide(value[0])
+        q, k, v = _grouped(query, key, ctx.scale), _wide(key[0]), _wide(value[0])
+        narrow = value.dtype
+        q_narrow, k_narrow, g_narrow = q.to(narrow), key[0].to(narrow), gradient[0].to(narrow).view_as(out)
         g = _wide(gradient[0]).view_as(out)
         delta = (g * out).sum(-1)
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         for block in scores.plan.blocks:
-            of_block = scores(block, q, k)
-            slope = scores.slope(of_block)
-            weights = of_block.sub_(_flat(_at(normaliser, block)[..., None])).exp_()
-            g_block = _flat(_at(g, block))
-            _add(dv, block.keys, weights.transpose(1, 2) @ g_block)
-            inner = (g_block @ _gather(v, block.keys).transpose(1, 2)).sub_(_flat(_at(delta, block)[..., None]))
-            inner = inner.mul_(weights).mul_(slope)
-            _at(dq, block).copy_(_unflat(inner @ _gather(k, block.keys), q.shape[1]))
-            _add(dk, block.keys, inner.transpose(1, 2) @ _flat(_at(q, block)))
+            weights, slope = scores.weights(block, q, k, _flat(_at(normaliser, block)[..., None]))
+            _add(dv, block.keys, weights.to(narrow).transpose(1, 2) @ _flat(_at(g_narrow, block)))
+            inner = _less(_flat(_at(delta, block)[..., None]), _flat(_at(g, block)), _gather(v, block.keys))
+            inner.mul_(weights)
+            if slope is not None:
+                inner.mul_(slope)
+            inner = inner.to(narrow)
+            _at(dq, block).copy_(_unflat(inner @ _gather(k_narrow, block.keys), q.shape[1]))
+            _add(dk, block.keys, inner.transpose(1, 2) @ _flat(_at(q_narrow, block)))
         return (
-            dq.flatten(0, 1)[None].to(query.dtype),
+            dq.mul_(ctx.scale).flatten(0, 1)[None].to(query.dtype),
             dk[None].to(key.dtype),
             dv[None].to(value.dtype),
             *[None] * 4,
@@ -159,29 +163,37 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]  # torch is
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """The scores of a block, (H, G*T, K), -inf where a query must not look."""
+    """The scores of a block, (H, G*T, K), -inf where a query must not look; the queries are scaled already."""
 
     plan: TreePlan
-    scale: float
     window: int | None
     softcap: float | None
 
     def __call__(self, block: _Block, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-        scores = (_flat(_at(q, block)) @ _gather(k, block.keys).transpose(1, 2)).mul_(self.scale)
-        if self.softcap is not None:
-            scores.div_(self.softcap).tanh_().mul_(self.softcap)
+        scores = _flat(_at(q, block)) @ _gather(k, block.keys).transpose(1, 2)
+        return self._hide(block, self._cap(scores))
+
+    def weights(
+        self, block: _Block, q: torch.Tensor, k: torch.Tensor, normaliser: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """``exp(scores - normaliser)``, and the derivative of the scores with respect to the products (None: 1)."""
+        if self.softcap is None:
+            scores = _less(normaliser, _flat(_at(q, block)), _gather(k, block.keys))
+            return self._hide(block, scores).exp_(), None
+        scores = self(block, q, k)
+        slope = (1 - (scores / self.softcap).square()).nan_to_num_(0, 0, 0)
+        return scores.sub_(normaliser).exp_(), slope
+
+    def _cap(self, scores: torch.Tensor) -> torch.Tensor:
+        return scores if self.softcap is None else scores.div_(self.softcap).tanh_().mul_(self.softcap)
+
+    def _hide(self, block: _Block, scores: torch.Tensor) -> torch.Tensor:
         tokens = len(block.hidden)
         by_head = scores.view(scores.shape[0], -1, tokens, scores.shape[-1])  # (H, G, T, K)
         by_head[..., -tokens:].masked_fill_(block.hidden, float("-inf"))
         if self.window is not None:
             by_head.masked_fill_(block.query_positions - block.key_positions >= self.window, float("-inf"))
         return scores
-
-    def slope(self, scores: torch.Tensor) -> torch.Tensor | float:
-        """Derivative of the scores with respect to the products of queries and keys."""
-        if self.softcap is None:
-            return self.scale
-        return (1 - (scores / self.softcap).square()).nan_to_num_(0, 0, 0).mul_(self.scale)
 
 
 class _Layout:
@@ -249,9 +261,14 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
-def _grouped(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """(H, G, S, D) of (1, H*G, S, D)."""
-    return _wide(query[0]).unflatten(0, (key.shape[1], -1))
+def _grouped(query: torch.Tensor, key: torch.Tensor, scale: float) -> torch.Tensor:
+    """(H, G, S, D) of (1, H*G, S, D), scaled."""
+    return (_wide(query[0]) * scale).unflatten(0, (key.shape[1], -1))
+
+
+def _less(amount: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """``left @ right^T - amount`` in one pass over the result."""
+    return torch.baddbmm(amount, left, right.transpose(1, 2), beta=-1)
 
 
 def _at(tensor: torch.Tensor, block: _Block) -> torch.Tensor:

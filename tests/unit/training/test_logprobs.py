@@ -171,7 +171,7 @@ def test_two_temperatures_in_one_step():
 def test_an_unknown_head_is_noticed(monkeypatch):
     assert SplitModel(build("gemma2"))._split_head
     monkeypatch.setattr(
-        "art_core.training.logprobs.head_logits", lambda m, h: m.get_output_embeddings()(h).float() * 1.1
+        "art_core.training.logprobs.compact_logits", lambda m, h: m.get_output_embeddings()(h).float() * 1.1
     )
     assert not SplitModel(build("gemma2"))._split_head
 

@@ -85,14 +85,14 @@ def test_equals_attention_under_a_mask_and_so_do_its_gradients(monkeypatch, bloc
         assert torch.allclose(got, exact, atol=1e-10)
 
 
-def test_half_precision_inputs_are_mixed_in_float32():
+def test_scores_of_half_precision_inputs_are_float32():
     pack = whole()
     inputs = tensors(pack, 2, torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
         mixed, _ = tree_attention(torch.nn.Identity(), *inputs, None, tree_plan=TreePlan(pack, CPU), scaling=0.5)
     exact = plain(*(tensor.float() for tensor in inputs), visible(pack, None), None)
     assert mixed.dtype == torch.bfloat16
-    assert (mixed.float() - exact).abs().max() < 2**-8 * exact.abs().max()  # one rounding, that of the result
+    assert (mixed.float() - exact).abs().max() < 2**-7 * exact.abs().max()  # rounded twice: as weights and as result
 
 
 def test_small_neighbours_share_a_block_and_long_runs_are_cut(monkeypatch):
