@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .inference.protocol import Policy, SamplingParams
     from .inference.scripted import ScriptedPolicy
     from .loop.config import TrainConfig
+    from .loop.export import ExportResult, export
     from .loop.run import RunResult, atrain, train
     from .messages import Message, ToolCall, ToolSpec
     from .plugins import Integration, Verb
@@ -55,6 +56,8 @@ __all__ = [
     "ArtError",
     "atrain",
     "BoundaryError",
+    "export",
+    "ExportResult",
     "gather",
     "GroupReward",
     "InputError",
@@ -100,6 +103,8 @@ _HOMES = {
     "ArtError": "errors",
     "atrain": "loop.run",
     "BoundaryError": "errors",
+    "export": "loop.export",
+    "ExportResult": "loop.export",
     "gather": "rollout.group",
     "GroupReward": "rewards.protocol",
     "InputError": "errors",

@@ -136,6 +136,20 @@ class RunDir:
         """Write summary.json."""
         _replace(self.path / "summary.json", json.dumps(summary, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
+    def read_summary(self) -> dict[str, Any] | None:
+        """What summary.json holds; None where the run has not ended yet.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        path = self.path / "summary.json"
+        if not path.is_file():
+            return None
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file of the directory in one move."""
         _replace(self.path / name, json.dumps(value, ensure_ascii=False) + "\n")

@@ -37,7 +37,8 @@ class Renderer:
     """One model's chat format. Immutable after construction and safe to share between threads.
 
     ``native_tools`` says whether the model's own template has a tool section whose calls can be read back; if not,
-    ``chat_template`` is that template with the fallback tool section in front.
+    ``chat_template`` is that template with the fallback tool section in front. ``tool_format`` is how calls are written,
+    a key of ``parsing.FORMATS``.
 
     Raises:
         InputError: the chat template cannot render a single user message.
@@ -55,7 +56,7 @@ class Renderer:
             source = with_tools(tokenizer.chat_template, tokenizer.special_tokens)
             self._template = ChatTemplate(source, tokenizer.special_tokens)
             self._map_developer = False
-        self._form = form or "hermes"
+        self.tool_format = form or "hermes"
         self.chat_template = self._template.source
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
@@ -98,7 +99,7 @@ class Renderer:
         kept = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
         text = self.text(kept)
         text = text[: min((found for mark in stop if (found := text.find(mark)) >= 0), default=len(text))]
-        return parse_text(text, tools, call_id_prefix=call_id_prefix, form=self._form, opened=self._opened)
+        return parse_text(text, tools, call_id_prefix=call_id_prefix, form=self.tool_format, opened=self._opened)
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of ids, control tokens kept."""
