@@ -146,6 +146,8 @@ class TrainConfig(Config):
             raise InputError(
                 f"advantage_epsilon = {self.advantage_epsilon:g} has no effect with advantage_scale 'none'"
             )
+        if self.training.kl_reference == "start" and self.lora.start is None:
+            raise InputError("training.kl_reference 'start' needs an adapter to start from; set lora.start")
         return self
 
     def resumed(self, other: TrainConfig) -> TrainConfig:
@@ -154,6 +156,8 @@ class TrainConfig(Config):
         Raises:
             InputError: ``other`` differs in something that decides numbers; the message names it.
         """
+        if self.lora.start is not None and other.lora.start == self.lora.start:
+            other = other.model_copy(update={"lora": other.lora.completed(self.lora)})
         for name in type(self).model_fields:
             mine, new = getattr(self, name), getattr(other, name)
             if name not in LIMITS | {"name", "out"} and mine != new:

@@ -35,6 +35,7 @@ from .preflight import preflight
 from .result import RunResult
 from .rundir import RunDir
 from .splits import Schedule, Splits, make_splits
+from .start import StartAdapter, find_start, own_start
 from .stopping import Clock, Stop
 from .summary import conclude
 from .training_run import TrainingRun
@@ -88,8 +89,8 @@ async def atrain(
         splits = _resumed_splits(directory, scenarios)
         model = _resumed_model(record, base_model)
     else:
-        settings = config or TrainConfig()
         model = _model(base_model, backend)
+        settings, start = _begin(config or TrainConfig(), model)
         splits = _splits(scenarios, validation, test, settings)
     Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
     async with contextlib.AsyncExitStack() as stack:
@@ -98,6 +99,9 @@ async def atrain(
         if resume is None:
             directory = _new_directory(settings, model)
             record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
+            if start is not None:
+                start.copy(directory.start)
+                record["start"] = start.to_record()
             splits.write(directory.scenarios)
             directory.write_record(record)
         stack.enter_context(directory.lock())
@@ -118,6 +122,15 @@ async def atrain(
             began=began,
         )
         return await _go(run, record)
+
+
+def _begin(config: TrainConfig, model: str) -> tuple[TrainConfig, StartAdapter | None]:
+    """The configuration with what it takes over from the adapter to start from, and that adapter."""
+    if config.lora.start is None:
+        return config, None
+    start = find_start(config.lora.start)
+    start.check(model)
+    return config.model_copy(update={"lora": start.complete(config.lora)}), start
 
 
 async def _release(agent: Agent) -> None:
@@ -218,7 +231,8 @@ async def _backend(given: Backend | None, model: str, config: TrainConfig, direc
         yield given
         return
     try:
-        backend = await asyncio.to_thread(open_backend, model, config)
+        own = config.model_copy(update={"lora": own_start(config.lora, directory.start)})
+        backend = await asyncio.to_thread(open_backend, model, own)
     except BaseException:
         if not directory.metrics.exists():
             shutil.rmtree(directory.path)

@@ -5,6 +5,7 @@
     metrics.jsonl
     trajectories/step-NNNNNN.jsonl    appended as rollouts finish, replaced by the scored records when the step is done
     trajectories/eval-{before,after}.jsonl, eval-before-validation.jsonl, eval-step-NNNNNN.jsonl
+    start-adapter/                    the adapter the run began from, if from one
     checkpoints/step-NNNNNN/
     summary.json, pieces.json, report.html
 
@@ -44,6 +45,7 @@ class RunDir:
         self.metrics = path / "metrics.jsonl"
         self.scenarios = path / "scenarios"
         self.checkpoints = path / "checkpoints"
+        self.start = path / "start-adapter"
         self.report = path / "report.html"
 
     @classmethod

@@ -6,7 +6,6 @@ LoRA (arXiv 2106.09685): W' = W + s B A with s = alpha / r, or alpha / sqrt(r) f
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +17,10 @@ from transformers import PreTrainedModel
 
 from art_core.errors import InputError
 
+from .adapter import WEIGHTS, read_config, scale_of, split_name
 from .config import LoraConfig
 
 __all__ = ["AdapterWeights", "attach", "read_adapter"]
-
-_PREFIX = "base_model.model."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +56,14 @@ def read_adapter(directory: Path) -> AdapterWeights:
     Raises:
         InputError: files are missing, it is not a plain LoRA, or its tensors do not pair up.
     """
-    config_file, weights_file = directory / "adapter_config.json", directory / "adapter_model.safetensors"
-    for file in (config_file, weights_file):
-        if not file.is_file():
-            raise InputError(f"{str(directory)!r} is not an adapter directory: it has no {file.name}")
-    config = json.loads(config_file.read_text())
-    if (
-        config.get("peft_type") != "LORA"
-        or config.get("use_dora")
-        or config.get("rank_pattern")
-        or config.get("alpha_pattern")
-    ):
-        raise InputError(f"adapter {str(directory)!r} is not a plain LoRA with one rank for all modules")
-    rank = int(config["r"])
+    config = read_config(directory)
     halves: dict[str, dict[str, torch.Tensor]] = {}
-    for name, tensor in load_file(weights_file).items():
-        module, _, half = name.removeprefix(_PREFIX).removesuffix(".weight").rpartition(".")
+    for name, tensor in load_file(directory / WEIGHTS).items():
+        module, half = split_name(name)
         halves.setdefault(module, {})[half] = tensor
     for module, pair in halves.items():
         if set(pair) != {"lora_A", "lora_B"}:
             raise InputError(
                 f"adapter {str(directory)!r} has {sorted(pair)} for module {module!r}, not lora_A and lora_B"
             )
-    scale = float(config["lora_alpha"]) / (rank**0.5 if config.get("use_rslora") else rank)
-    return AdapterWeights(scale=scale, factors={m: (p["lora_A"], p["lora_B"]) for m, p in halves.items()})
+    return AdapterWeights(scale=scale_of(config), factors={m: (p["lora_A"], p["lora_B"]) for m, p in halves.items()})

@@ -158,3 +158,15 @@ def test_a_reward_with_options_is_made_with_them():
     assert make_reward({"function": "functools:cmp_to_key", "options": {"mycmp": len}})
     with pytest.raises(InputError, match="does not take these options"):
         make_reward({"function": f"{FAKE}:agent", "options": {"wrong": 1}})
+
+
+def test_an_option_says_what_to_start_from_and_leaves_the_rest_to_the_adapter():
+    config = TrainOptions(start_from="runs/a").config(TrainConfig(steps=7))
+    assert (config.lora.start, config.steps) == ("runs/a", 7)
+    assert config.lora.model_fields_set == {"start"}
+
+
+def test_the_start_of_a_run_can_be_measured_only_where_there_is_one(scenarios):
+    python(scenarios, "--quiet")
+    with pytest.raises(InputError, match="began from the base model, so it has no checkpoint 'start'"):
+        art(eval_verb.app, "runs/r", "--checkpoint", "start")
