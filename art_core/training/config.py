@@ -21,7 +21,7 @@ Weighting = Literal["token", "rollout", "constant"]
 class LossRule:
     """How token losses are computed and weighed; the formulas stand in ``loss``."""
 
-    objective: Literal["clip", "cispo", "reinforce"] = "clip"
+    objective: Literal["clip", "cispo", "reinforce", "likelihood"] = "clip"
     ratio: Literal["token", "rollout"] = "token"
     weighting: Weighting = "token"
     clip_low: float = 0.2

@@ -54,7 +54,7 @@ def test_t18_the_base_is_the_model_without_its_adapter():
 
 
 def test_t18_a_pass_that_fails_leaves_the_policy_bit_identical():
-    samples, advantages = step_rows(7)
+    samples, _ = step_rows(7)
     trainer = moved()
     before = weights(trainer.model)
     outside = dataclasses.replace(samples[0], token_ids=samples[0].token_ids + 100_000)
