@@ -110,8 +110,9 @@ def find_checkpoint(directory: RunDir, name: str) -> Path | None:
 
 def _opened(config: TrainConfig, directory: RunDir, checkpoint: str) -> TrainConfig:
     """The configuration for a backend that serves the run's own starting adapter if that is to be measured, else the base."""
-    start = own_start(config.lora, directory.start).start if checkpoint == "start" else None
-    return config.model_copy(update={"lora": config.lora.model_copy(update={"start": start})})
+    if checkpoint == "start":
+        return own_start(config, directory.start)
+    return config.model_copy(update={"lora": config.lora.model_copy(update={"start": None})})
 
 
 def _scenarios(directory: RunDir, split: str) -> Sequence[Scenario]:

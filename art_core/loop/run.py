@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import inspect
-import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -33,9 +31,9 @@ from .environment import fingerprint
 from .interrupt import Interrupt
 from .preflight import preflight
 from .result import RunResult
-from .rundir import RunDir
+from .rundir import RunDir, new_path
 from .splits import Schedule, Splits, make_splits
-from .start import StartAdapter, find_start, own_start
+from .start import begin, own_start
 from .stopping import Clock, Stop
 from .summary import conclude
 from .training_run import TrainingRun
@@ -90,14 +88,14 @@ async def atrain(
         model = _resumed_model(record, base_model)
     else:
         model = _model(base_model, backend)
-        settings, start = _begin(config or TrainConfig(), model)
+        settings, start = begin(config or TrainConfig(), model)
         splits = _splits(scenarios, validation, test, settings)
     Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
         if resume is None:
-            directory = _new_directory(settings, model)
+            directory = RunDir.create(new_path(settings.out, settings.name, model))
             record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
             if start is not None:
                 start.copy(directory.start)
@@ -122,15 +120,6 @@ async def atrain(
             began=began,
         )
         return await _go(run, record)
-
-
-def _begin(config: TrainConfig, model: str) -> tuple[TrainConfig, StartAdapter | None]:
-    """The configuration with what it takes over from the adapter to start from, and that adapter."""
-    if config.lora.start is None:
-        return config, None
-    start = find_start(config.lora.start)
-    start.check(model)
-    return config.model_copy(update={"lora": start.complete(config.lora)}), start
 
 
 async def _release(agent: Agent) -> None:
@@ -231,8 +220,7 @@ async def _backend(given: Backend | None, model: str, config: TrainConfig, direc
         yield given
         return
     try:
-        own = config.model_copy(update={"lora": own_start(config.lora, directory.start)})
-        backend = await asyncio.to_thread(open_backend, model, own)
+        backend = await asyncio.to_thread(open_backend, model, own_start(config, directory.start))
     except BaseException:
         if not directory.metrics.exists():
             shutil.rmtree(directory.path)
@@ -295,15 +283,3 @@ def _resumed_model(record: Mapping[str, Any], base_model: str | None) -> str:
     if base_model is not None and base_model != stored:
         raise InputError(f"the run trains {stored!r}; it cannot go on with {base_model!r}")
     return stored
-
-
-def _new_directory(config: TrainConfig, model: str) -> RunDir:
-    if config.name is not None:
-        return RunDir.create(Path(config.out) / config.name)
-    short = re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
-    stem = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{short}"
-    for number in range(1, 100):
-        path = Path(config.out) / (stem if number == 1 else f"{stem}-{number}")
-        if not path.exists():
-            return RunDir.create(path)
-    raise InputError(f"{config.out!r} holds {stem!r} a hundred times; give the run a name")

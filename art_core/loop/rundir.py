@@ -14,12 +14,13 @@ One process at a time may train in it.
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from art_core.trajectory.trajectory import Trajectory
 
 from .toml import dump_toml
 
-__all__ = ["RunDir"]
+__all__ = ["RunDir", "new_path"]
 
 _STEP = re.compile(r"^step-(\d{6,})$")
 
@@ -49,8 +50,8 @@ class RunDir:
         self.report = path / "report.html"
 
     @classmethod
-    def create(cls, path: Path) -> RunDir:
-        """A new, empty run directory.
+    def create(cls, path: Path, parts: Sequence[str] = ("trajectories", "checkpoints", "scenarios")) -> RunDir:
+        """A new run directory with these empty directories in it.
 
         Raises:
             InputError: it holds something already, or cannot be written.
@@ -61,7 +62,7 @@ class RunDir:
             )
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for part in ("trajectories", "checkpoints", "scenarios"):
+            for part in parts:
                 (path / part).mkdir()
         except OSError as error:
             raise InputError(f"run directory {str(path)!r} cannot be written: {error.strerror}") from error
@@ -154,6 +155,23 @@ class RunDir:
         for step in sorted(found)[:-keep]:
             if step != best:
                 shutil.rmtree(found[step])
+
+
+def new_path(out: str, name: str | None, base_model: str) -> Path:
+    """The place of a new run: of that name, or of one made from the date and the model that is not taken yet.
+
+    Raises:
+        InputError: ``out`` holds a hundred runs of this second.
+    """
+    if name is not None:
+        return Path(out) / name
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", base_model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
+    stem = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{short}"
+    for number in range(1, 100):
+        path = Path(out) / (stem if number == 1 else f"{stem}-{number}")
+        if not path.exists():
+            return path
+    raise InputError(f"{out!r} holds {stem!r} a hundred times; give the run a name")
 
 
 def _replace(path: Path, text: str) -> None:

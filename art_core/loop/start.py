@@ -10,14 +10,18 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from art_core.errors import InputError
 from art_core.models.adapter import CONFIG, WEIGHTS, read_shape
 from art_core.models.config import LoraConfig
 from art_core.training.manifest import MANIFEST, latest, verify, write_directory
 
-__all__ = ["StartAdapter", "find_start", "own_start"]
+from .config import RunConfig
+
+__all__ = ["StartAdapter", "begin", "find_start", "own_start"]
+
+C = TypeVar("C", bound=RunConfig)
 
 _FILES = (CONFIG, WEIGHTS, "chat_template.jinja")
 
@@ -95,16 +99,29 @@ def find_start(place: str | Path) -> StartAdapter:
     return StartAdapter(path=path, base_model=_base_model(path), shape=read_shape(path))
 
 
-def own_start(lora: LoraConfig, copy: Path) -> LoraConfig:
-    """``lora`` as a backend of the run is to see it: it starts, if at all, from the run's own copy.
+def begin(config: C, base_model: str) -> tuple[C, StartAdapter | None]:
+    """``config`` with what it takes over from the adapter that ``lora.start`` names, and that adapter.
+
+    Raises:
+        InputError: see ``find_start`` and ``StartAdapter``.
+    """
+    if config.lora.start is None:
+        return config, None
+    start = find_start(config.lora.start)
+    start.check(base_model)
+    return config.model_copy(update={"lora": start.complete(config.lora)}), start
+
+
+def own_start(config: C, copy: Path) -> C:
+    """``config`` as what trains in the run is to see it: it starts, if at all, from the run's own copy.
 
     Raises:
         InputError: the copy is missing or damaged.
     """
-    if lora.start is None:
-        return lora
+    if config.lora.start is None:
+        return config
     verify(copy)
-    return lora.model_copy(update={"start": str(copy)})
+    return config.model_copy(update={"lora": config.lora.model_copy(update={"start": str(copy)})})
 
 
 def _chosen(run: Path) -> Path:

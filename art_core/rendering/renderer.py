@@ -120,7 +120,8 @@ class Renderer:
         if text is None:
             return None
         thought = self._shield.hide((reply.reasoning or "").strip())
-        if thought not in text:
+        thinking, closed, _ = text.partition("</think>")
+        if thought and not (closed and thought in thinking):
             text = thought + text if self._opened else f"<think>\n{thought}\n</think>\n\n{text}"
         ids = self._encode(text)
         if not self._stops.search(text):

@@ -97,6 +97,8 @@ def test_reasoning_that_the_template_leaves_out_is_written_as_it_is_read() -> No
     ours = renderer("chatml")
     ids = ours.completion([user("u")], says("ok", reasoning="hm"), [])
     assert ours.text(ids) == "<think>\nhm\n</think>\n\nok<|im_end|>"
+    ids = ours.completion([user("u")], says("hm", reasoning="hm"), [])
+    assert ours.text(ids) == "<think>\nhm\n</think>\n\nhm<|im_end|>"
 
 
 def test_tools_do_not_change_the_reply() -> None:
