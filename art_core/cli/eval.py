@@ -65,7 +65,7 @@ def eval_run(
         Print one JSON object.
     """
     directory = RunDir.open(run)
-    record = directory.read_record()
+    record = directory.read_training_record()
     chosen = find_checkpoint(directory, checkpoint)
     scenarios = _scenarios(directory, split)
     agent, reward = remake(record, run)

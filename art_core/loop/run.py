@@ -82,7 +82,7 @@ async def atrain(
         raise InputError("a reward is needed: a function of (trajectory, scenario), or a group reward such as a judge")
     if resume is not None:
         directory = RunDir.open(Path(resume))
-        record = directory.read_record()
+        record = directory.read_training_record()
         settings = _resumed_config(record, config)
         splits = _resumed_splits(directory, scenarios)
         model = _resumed_model(record, base_model)

@@ -6,6 +6,7 @@
     trajectories/step-NNNNNN.jsonl    appended as rollouts finish, replaced by the scored records when the step is done
     trajectories/eval-{before,after}.jsonl, eval-before-validation.jsonl, eval-step-NNNNNN.jsonl
     start-adapter/                    the adapter the run began from, if from one
+    rows/{train,validation}.jsonl     of supervised fine-tuning, in the place of scenarios and trajectories
     checkpoints/step-NNNNNN/
     summary.json, pieces.json, report.html
 
@@ -110,6 +111,20 @@ class RunDir:
             return tomllib.loads((self.path / "run.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{self.path / 'run.toml'} cannot be read: {error}") from error
+
+    def read_training_record(self) -> dict[str, Any]:
+        """What run.toml holds of a run that an agent was trained in.
+
+        Raises:
+            InputError: it is damaged, or of a run of supervised fine-tuning.
+        """
+        record = self.read_record()
+        if record.get("kind") == "sft":
+            raise InputError(
+                f"run {str(self.path)!r} is supervised fine-tuning and has no agent and no reward; "
+                f"to go on with it: art train sft --resume {self.path}"
+            )
+        return record
 
     def checkpoint(self, step: int) -> Path:
         """Where the checkpoint of a step lies."""
