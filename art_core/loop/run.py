@@ -103,7 +103,7 @@ async def atrain(
             splits.write(directory.scenarios)
             directory.write_record(record)
         stack.enter_context(directory.lock())
-        opened = await stack.enter_async_context(_backend(backend, model, settings, directory))
+        opened = await stack.enter_async_context(_backend(backend, model, settings, directory, fresh=resume is None))
         interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
         run = TrainingRun(
             agent=agent,
@@ -214,15 +214,17 @@ def _report(run: TrainingRun) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _backend(given: Backend | None, model: str, config: TrainConfig, directory: RunDir) -> AsyncIterator[Backend]:
-    """The backend to use. If ours cannot be opened, a run directory without any result is removed again."""
+async def _backend(
+    given: Backend | None, model: str, config: TrainConfig, directory: RunDir, *, fresh: bool
+) -> AsyncIterator[Backend]:
+    """The backend to use. If ours cannot be opened, a ``fresh`` run directory is removed again."""
     if given is not None:
         yield given
         return
     try:
         backend = await asyncio.to_thread(open_backend, model, own_start(config, directory.start))
     except BaseException:
-        if not directory.metrics.exists():
+        if fresh:
             shutil.rmtree(directory.path)
         raise
     try:

@@ -97,7 +97,8 @@ async def asft(
         stack.enter_context(directory.lock())
         rows = Rows.read(directory.path / "rows")
         updates = settings.epochs * steps_per_epoch(len(rows.train), settings.batch_rows)
-        learner = await stack.enter_async_context(_learner(str(record["base_model"]), settings, updates, directory))
+        opening = _learner(str(record["base_model"]), settings, updates, directory, fresh=resume is None)
+        learner = await stack.enter_async_context(opening)
         interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
         run = SftRun(
             learner=learner,
@@ -208,15 +209,17 @@ def _tell(prepared: Prepared, shown: Progress) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _learner(base_model: str, config: SftConfig, updates: int, directory: RunDir) -> AsyncIterator[Learner]:
-    """The learner. If it cannot be opened, a run directory without any result is removed again."""
+async def _learner(
+    base_model: str, config: SftConfig, updates: int, directory: RunDir, *, fresh: bool
+) -> AsyncIterator[Learner]:
+    """The learner. If it cannot be opened, a ``fresh`` run directory is removed again."""
     try:
         from .learner import Learner  # here, because it loads torch
 
         own = own_start(config, directory.start)
         learner = await asyncio.to_thread(Learner, base_model, own, updates=updates)
     except BaseException:
-        if not directory.metrics.exists():
+        if fresh:
             shutil.rmtree(directory.path)
         raise
     yield learner

@@ -226,6 +226,15 @@ async def test_a_start_that_does_not_fit_leaves_no_directory(tmp_path, model):
     assert not (tmp_path / "run").exists()
 
 
+async def test_a_run_that_cannot_be_opened_again_stays_as_it_is(tmp_path, model):
+    first = await run(tmp_path, model, epochs=1)
+    (first.run_dir / "metrics.jsonl").unlink()
+    RunDir(first.run_dir).write_record(RunDir(first.run_dir).read_record() | {"base_model": "nosuch"})
+    with pytest.raises(InputError, match="unknown model 'nosuch'"):
+        await resume(first.run_dir)
+    assert (first.run_dir / "rows" / "train.jsonl").is_file()
+
+
 async def test_fine_tuning_begins_from_an_adapter_too(tmp_path, model):
     first = await run(tmp_path / "one", model)
     second = await run(tmp_path / "two", model, lora={"start": str(first.run_dir)})
@@ -243,7 +252,7 @@ async def test_the_rollouts_of_a_run_are_imitated_as_they_were_sampled(tmp_path,
     stored = Rows.read(result.run_dir / "rows").train
     assert [row.token_ids.tolist() for row in stored] == [[1, 2, 3, 72, 73, 257]] * 4
     assert result.summary["left_out"] == {"not_best": 4}
-    with pytest.raises(InputError, match="were sampled by '.*model', not by 'smollm2-135m'"):
+    with pytest.raises(InputError, match=r"were sampled by '.*model', not by 'smollm2-135m'"):
         await run(tmp_path / "b", "smollm2-135m", source=source)
 
 
@@ -309,7 +318,7 @@ async def test_a_run_of_an_agent_begins_from_it(tmp_path, model):
 
 
 async def test_in_a_running_loop_the_async_form_is_named(tmp_path, model):
-    with pytest.raises(InputError, match="await art.asft"):
+    with pytest.raises(InputError, match=r"await art\.asft"):
         sft(data(tmp_path), base_model=model)
 
 
