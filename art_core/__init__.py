@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .rollout.runner import rollout
     from .rollout.session import Session
     from .scenario import Scenario, ScenarioSource, load_scenarios
+    from .supervised.config import SftConfig
+    from .supervised.run import SftResult, asft, sft
     from .trajectory.graph import PolicyVersion, Turn
     from .trajectory.samples import TrainingSample
     from .trajectory.trajectory import Reward, ToolEvent, Trajectory, TrajectoryGroup
@@ -54,6 +56,7 @@ __all__ = [
     "Agent",
     "AgentError",
     "ArtError",
+    "asft",
     "atrain",
     "BoundaryError",
     "export",
@@ -83,6 +86,9 @@ __all__ = [
     "ScenarioSource",
     "ScriptedPolicy",
     "Session",
+    "sft",
+    "SftConfig",
+    "SftResult",
     "ToolCall",
     "ToolError",
     "ToolEvent",
@@ -101,6 +107,7 @@ _HOMES = {
     "Agent": "rollout.protocol",
     "AgentError": "errors",
     "ArtError": "errors",
+    "asft": "supervised.run",
     "atrain": "loop.run",
     "BoundaryError": "errors",
     "export": "loop.export",
@@ -129,6 +136,9 @@ _HOMES = {
     "ScenarioSource": "scenario",
     "ScriptedPolicy": "inference.scripted",
     "Session": "rollout.session",
+    "sft": "supervised.run",
+    "SftConfig": "supervised.config",
+    "SftResult": "supervised.run",
     "ToolCall": "messages",
     "ToolError": "errors",
     "ToolEvent": "trajectory.trajectory",

@@ -18,6 +18,7 @@ from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
 from art_core.loop.run import open_backend
 from art_core.loop.rundir import RunDir
 from art_core.loop.splits import Splits
+from art_core.loop.start import own_start
 from art_core.loop.stopping import best_step
 from art_core.observe.metrics import read_metrics
 from art_core.observe.progress import Progress
@@ -56,18 +57,19 @@ def eval_run(
     run
         The run's directory.
     checkpoint
-        `best` (by validation), `last`, the number of a step, or `base` for the untrained model.
+        `best` (by validation), `last`, the number of a step, `base` for the untrained model, or `start` for the adapter
+        the run began from.
     split
         `test`, `validation`, or a JSONL file of scenarios.
     json_output
         Print one JSON object.
     """
     directory = RunDir.open(run)
-    record = directory.read_record()
+    record = directory.read_training_record()
     chosen = find_checkpoint(directory, checkpoint)
     scenarios = _scenarios(directory, split)
     agent, reward = remake(record, run)
-    config = TrainConfig.build(record.get("config") or {})
+    config = _opened(TrainConfig.build(record.get("config") or {}), directory, checkpoint)
     progress = Progress(as_json=json_output)
     try:
         result = asyncio.run(
@@ -76,18 +78,20 @@ def eval_run(
     finally:
         progress.close()
     if json_output:
-        name = chosen.name if chosen else "base"
+        name = chosen.name if chosen else checkpoint
         told: dict[str, Any] = {"run": str(run), "checkpoint": name, "split": split, **result.to_summary()}
         print(json.dumps(told, ensure_ascii=False))
 
 
 def find_checkpoint(directory: RunDir, name: str) -> Path | None:
-    """The directory of ``best``, ``last`` or a step's number; None for ``base``.
+    """The directory of ``best``, ``last`` or a step's number; None for ``base`` and ``start``.
 
     Raises:
         InputError: there is none of that name.
     """
-    if name == "base":
+    if name == "start" and not directory.start.is_dir():
+        raise InputError(f"run {str(directory.path)!r} began from the base model, so it has no checkpoint 'start'")
+    if name in ("base", "start"):
         return None
     if name.isdecimal():
         path: Path | None = directory.checkpoint(int(name))
@@ -95,13 +99,20 @@ def find_checkpoint(directory: RunDir, name: str) -> Path | None:
         best = best_step(read_metrics(directory.metrics)) if name == "best" and directory.metrics.is_file() else None
         path = directory.checkpoint(best) if best is not None else latest(directory.checkpoints).path
     else:
-        raise InputError(f"checkpoint {name!r} is not best, last, base or the number of a step")
+        raise InputError(f"checkpoint {name!r} is not best, last, base, start or the number of a step")
     if path is None or not path.is_dir():
         kept = ", ".join(str(int(found.name[5:])) for found in sorted(directory.checkpoints.glob("step-*[0-9]")))
         raise InputError(
             f"run {str(directory.path)!r} has no checkpoint {name!r}; those of these steps are kept: {kept or 'none'}"
         )
     return path
+
+
+def _opened(config: TrainConfig, directory: RunDir, checkpoint: str) -> TrainConfig:
+    """The configuration for a backend that serves the run's own starting adapter if that is to be measured, else the base."""
+    if checkpoint == "start":
+        return own_start(config, directory.start)
+    return config.model_copy(update={"lora": config.lora.model_copy(update={"start": None})})
 
 
 def _scenarios(directory: RunDir, split: str) -> Sequence[Scenario]:
@@ -130,7 +141,7 @@ async def _measure(
             extra = await asyncio.to_thread(backend.load, checkpoint)
             version, step = PolicyVersion(ADAPTER, int(extra["updates"])), int(extra["step"])
             await backend.publish(version)
-        progress.evaluating(checkpoint.name if checkpoint else "base", len(scenarios))
+        progress.evaluating(checkpoint.name if checkpoint else "start" if config.lora.start else "base", len(scenarios))
         began = time.monotonic()
         rollouts = await evaluate(
             agent,

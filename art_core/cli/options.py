@@ -36,6 +36,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "max_tokens": ("rollout", "max_tokens"),
     "learning_rate": ("training", "learning_rate"),
     "rank": ("lora", "rank"),
+    "start_from": ("lora", "start"),
     "eval_every": ("evaluation", "every"),
     "validation": ("evaluation", "validation"),
     "test": ("evaluation", "test"),
@@ -69,6 +70,8 @@ class TrainOptions:
     """Of the LoRA."""
     rank: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Of the LoRA."""
+    start_from: Annotated[str | None, Parameter(group=_LEARN)] = None
+    """Begin from this adapter: a PEFT directory, or the directory of a run; its rank is taken over."""
     temperature: Annotated[float | None, Parameter(group=_LEARN)] = None
     """Of sampling while training."""
     max_tokens: Annotated[int | None, Parameter(group=_LEARN)] = None
@@ -100,7 +103,7 @@ class TrainOptions:
         Raises:
             InputError: a value is not valid; the message names it.
         """
-        values: dict[str, Any] = (base or TrainConfig()).to_dict()
+        values: dict[str, Any] = (base or TrainConfig()).model_dump(mode="json", exclude_none=True, exclude_unset=True)
         for option, path in _FIELDS.items():
             value = getattr(self, option)
             if value is not None:

@@ -33,6 +33,7 @@ _EXAMPLE = """
 ```console
 $ art train support.toml --steps 30
 $ art train python my_agent:run --scenarios scenarios.jsonl --reward my_agent:score
+$ art train sft chats.jsonl
 $ art train --resume runs/support
 ```
 """
@@ -75,7 +76,7 @@ def train_file(file: Path | None = None, /, *, options: Options = TrainOptions()
     if file is None:
         if options.resume is None:
             raise InputError("say what to train: a TOML file, a verb (see art train --help), or --resume RUN")
-        record = RunDir.open(Path(options.resume)).read_record()
+        record = RunDir.open(Path(options.resume)).read_training_record()
         agent, reward = remake(record, options.resume)
         return run_training(agent, None, reward, options=options)
     settings = read_toml(file, TrainFile)
@@ -124,6 +125,9 @@ def train_python(
     )
 
 
+app.command("art_core.cli.sft:train_sft", name="sft", help="Fine-tune on chats or on the best stored rollouts.")
+
+
 def run_training(
     agent: Agent,
     scenarios: Scenarios | None,
@@ -153,7 +157,7 @@ def run_training(
     shown = progress or Progress(quiet=options.quiet, as_json=options.json_output)
     try:
         if options.resume is not None:
-            record = RunDir.open(Path(options.resume)).read_record()
+            record = RunDir.open(Path(options.resume)).read_training_record()
             config = options.config(TrainConfig.build(record.get("config") or {}))
             chosen = options.model
         else:

@@ -56,7 +56,11 @@ class TransformersEngine:
     """See ``inference.protocol.Engine``.
 
     ``model`` is the base (it is shared, never changed); ``precision`` what to sample in, ``float32`` or
-    ``bfloat16`` (default: the model's).
+    ``bfloat16`` (default: the model's); ``version`` the first version, served from the directory ``adapter`` (None: the
+    base).
+
+    Raises:
+        InputError: the directory is not a LoRA that fits this model.
     """
 
     def __init__(
@@ -66,12 +70,16 @@ class TransformersEngine:
         precision: Precision | None = None,
         max_rows: int = 64,
         version: PolicyVersion | None = None,
+        adapter: Path | None = None,
     ) -> None:
         self._folded = COMPUTE.run(FoldedModel, model, dtype=PRECISIONS[precision] if precision else None)
+        first = None if adapter is None else read_adapter(adapter)
+        if first is not None:
+            self._folded.check(first)
         use_segment_attention(self._folded.model)
         self._batch = DecodeBatch(self._folded.model, max_rows=max_rows)
         self._newest = version or PolicyVersion("default", 0)
-        self._versions: dict[PolicyVersion, AdapterWeights | None] = {self._newest: None}
+        self._versions: dict[PolicyVersion, AdapterWeights | None] = {self._newest: first}
         self._present: PolicyVersion | None = None
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)

@@ -24,7 +24,8 @@ ADAPTER = "default"
 class Backend(Protocol):
     """Samples, trains and keeps one adapter.
 
-    A new backend holds a fresh adapter that changes nothing and serves it as version ``default@0``.
+    A new backend holds a fresh adapter that changes nothing, or the one that ``lora.start`` names, and serves it as version
+    ``default@0``.
     """
 
     def policy(self, *, evaluating: bool, version: PolicyVersion) -> Policy:

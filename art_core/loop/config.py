@@ -7,7 +7,7 @@ numbers and stays as the run began.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -24,6 +24,7 @@ __all__ = [
     "EvaluationConfig",
     "LoraConfig",
     "RolloutConfig",
+    "RunConfig",
     "TrainConfig",
     "parse_duration",
 ]
@@ -93,23 +94,14 @@ class EvaluationConfig(Config):
     """Of sampling while evaluating; 0 is greedy."""
 
 
-class TrainConfig(Config):
-    """A whole run.
+class RunConfig(Config):
+    """What every kind of run has."""
 
-    >>> TrainConfig(steps=3, max_time="10m").max_time
-    600.0
-    """
+    limits: ClassVar[frozenset[str]] = frozenset({"max_time", "keep_checkpoints"})
+    """Fields that only say when to stop or what to keep: a resumed run may change them."""
 
-    steps: int = Field(default=20, ge=1)
-    """Training steps at most, over all resumes."""
     max_time: Duration | None = None
     """Seconds this call may take, the last evaluation included."""
-    target: float | None = None
-    """Stop when the validation success rate (the mean reward, where the reward tells no success) reaches this."""
-    patience: int | None = Field(default=None, ge=1)
-    """Stop after so many validations in a row without a new best one."""
-    flat_steps: int = Field(default=8, ge=1)
-    """Stop after so many steps in a row in which all siblings scored the same, so that nothing could be trained."""
     keep_checkpoints: int = Field(default=3, ge=1)
     """Newest checkpoints to keep; the best one is kept besides."""
     seed: int = 0
@@ -120,6 +112,42 @@ class TrainConfig(Config):
     """The directory that runs are put in."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the base weights; ``auto`` measures which one this machine is faster at."""
+    lora: LoraConfig = Field(default_factory=LoraConfig)
+
+    def resumed(self, other: Self) -> Self:
+        """This configuration with the limits of ``other``, for going on with a run that began with this one.
+
+        What the run took over from the adapter it began from need not be said again.
+
+        Raises:
+            InputError: ``other`` differs in something that decides numbers; the message names it.
+        """
+        if self.lora.start is not None and other.lora.start == self.lora.start:
+            other = other.model_copy(update={"lora": other.lora.completed(self.lora)})
+        for name in type(self).model_fields:
+            mine, new = getattr(self, name), getattr(other, name)
+            if name not in self.limits | {"name", "out"} and mine != new:
+                raise InputError(f"a resumed run keeps its settings: {_first_difference(name, mine, new)}")
+        return self.model_copy(update={name: getattr(other, name) for name in self.limits})
+
+
+class TrainConfig(RunConfig):
+    """A whole run.
+
+    >>> TrainConfig(steps=3, max_time="10m").max_time
+    600.0
+    """
+
+    limits: ClassVar[frozenset[str]] = LIMITS
+
+    steps: int = Field(default=20, ge=1)
+    """Training steps at most, over all resumes."""
+    target: float | None = None
+    """Stop when the validation success rate (the mean reward, where the reward tells no success) reaches this."""
+    patience: int | None = Field(default=None, ge=1)
+    """Stop after so many validations in a row without a new best one."""
+    flat_steps: int = Field(default=8, ge=1)
+    """Stop after so many steps in a row in which all siblings scored the same, so that nothing could be trained."""
     advantage_scale: Scale = "std"
     """``std`` divides a group's advantages by the spread of its rewards, ``batch`` by that of all rewards of the step;
     ``none`` leaves them as they are."""
@@ -134,7 +162,6 @@ class TrainConfig(Config):
     """A rollout with a longer row is not trained and counted as over-long; bounds the trainer's memory."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
-    lora: LoraConfig = Field(default_factory=LoraConfig)
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
 
     @model_validator(mode="after")
@@ -146,19 +173,9 @@ class TrainConfig(Config):
             raise InputError(
                 f"advantage_epsilon = {self.advantage_epsilon:g} has no effect with advantage_scale 'none'"
             )
+        if self.training.kl_reference == "start" and self.lora.start is None:
+            raise InputError("training.kl_reference 'start' needs an adapter to start from; set lora.start")
         return self
-
-    def resumed(self, other: TrainConfig) -> TrainConfig:
-        """This configuration with the limits of ``other``, for going on with a run that began with this one.
-
-        Raises:
-            InputError: ``other`` differs in something that decides numbers; the message names it.
-        """
-        for name in type(self).model_fields:
-            mine, new = getattr(self, name), getattr(other, name)
-            if name not in LIMITS | {"name", "out"} and mine != new:
-                raise InputError(f"a resumed run keeps its settings: {_first_difference(name, mine, new)}")
-        return self.model_copy(update={name: getattr(other, name) for name in LIMITS})
 
 
 def _first_difference(name: str, mine: Any, new: Any) -> str:

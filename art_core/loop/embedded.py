@@ -35,6 +35,7 @@ except ModuleNotFoundError as error:
 
 from .backend import ADAPTER
 from .config import TrainConfig
+from .start import find_start
 
 __all__ = ["EmbeddedBackend"]
 
@@ -43,7 +44,7 @@ class EmbeddedBackend:
     """See ``loop.backend.Backend``. Loading the model takes seconds and happens here, at construction.
 
     Raises:
-        InputError: an unknown model, or lora targets it has not.
+        InputError: an unknown model, lora targets it has not, or an adapter to start from that does not fit it.
     """
 
     def __init__(self, base_model: str, config: TrainConfig) -> None:
@@ -51,6 +52,10 @@ class EmbeddedBackend:
 
     def _open(self, base_model: str, config: TrainConfig) -> None:
         self._config = config
+        lora, start = config.lora, None
+        if lora.start is not None:
+            start = find_start(lora.start)
+            lora = start.complete(lora)
         self._precision = choose_precision(config.precision)
         self._loaded = load_model(base_model, device=probe().device)
         self._renderer = Renderer(self._loaded.tokenizer)
@@ -60,8 +65,11 @@ class EmbeddedBackend:
             precision=self._precision,
             max_rows=max(64, config.rollout.concurrency),
             version=self._version,
+            adapter=start.path if start else None,
         )
-        self._model = attach(self._loaded.model, config.lora, seed=config.seed)
+        self._model = attach(self._loaded.model, lora, seed=config.seed)
+        if start is not None:
+            checkpoint.load_adapter(start.path, self._model)
         self._trainer = GrpoTrainer(self._model, config.training, precision=self._precision)
 
     @property

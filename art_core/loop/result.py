@@ -20,7 +20,7 @@ class RunResult:
     adapter: Path | None
     """The LoRA chosen by validation (the last one without validation); None if no step was completed."""
     before: Evaluation | None
-    """The untrained model on the test scenarios; None if there are none."""
+    """The model as it was before training on the test scenarios; None if there are none."""
     after: Evaluation | None
     """The chosen LoRA on them; None if the run was interrupted before."""
     gain: Gain | None

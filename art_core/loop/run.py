@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import inspect
-import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -33,8 +31,9 @@ from .environment import fingerprint
 from .interrupt import Interrupt
 from .preflight import preflight
 from .result import RunResult
-from .rundir import RunDir
+from .rundir import RunDir, new_path
 from .splits import Schedule, Splits, make_splits
+from .start import begin, own_start
 from .stopping import Clock, Stop
 from .summary import conclude
 from .training_run import TrainingRun
@@ -83,25 +82,28 @@ async def atrain(
         raise InputError("a reward is needed: a function of (trajectory, scenario), or a group reward such as a judge")
     if resume is not None:
         directory = RunDir.open(Path(resume))
-        record = directory.read_record()
+        record = directory.read_training_record()
         settings = _resumed_config(record, config)
         splits = _resumed_splits(directory, scenarios)
         model = _resumed_model(record, base_model)
     else:
-        settings = config or TrainConfig()
         model = _model(base_model, backend)
+        settings, start = begin(config or TrainConfig(), model)
         splits = _splits(scenarios, validation, test, settings)
     Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
         if resume is None:
-            directory = _new_directory(settings, model)
+            directory = RunDir.create(new_path(settings.out, settings.name, model))
             record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
+            if start is not None:
+                start.copy(directory.start)
+                record["start"] = start.to_record()
             splits.write(directory.scenarios)
             directory.write_record(record)
         stack.enter_context(directory.lock())
-        opened = await stack.enter_async_context(_backend(backend, model, settings, directory))
+        opened = await stack.enter_async_context(_backend(backend, model, settings, directory, fresh=resume is None))
         interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
         run = TrainingRun(
             agent=agent,
@@ -212,15 +214,17 @@ def _report(run: TrainingRun) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _backend(given: Backend | None, model: str, config: TrainConfig, directory: RunDir) -> AsyncIterator[Backend]:
-    """The backend to use. If ours cannot be opened, a run directory without any result is removed again."""
+async def _backend(
+    given: Backend | None, model: str, config: TrainConfig, directory: RunDir, *, fresh: bool
+) -> AsyncIterator[Backend]:
+    """The backend to use. If ours cannot be opened, a ``fresh`` run directory is removed again."""
     if given is not None:
         yield given
         return
     try:
-        backend = await asyncio.to_thread(open_backend, model, config)
+        backend = await asyncio.to_thread(open_backend, model, own_start(config, directory.start))
     except BaseException:
-        if not directory.metrics.exists():
+        if fresh:
             shutil.rmtree(directory.path)
         raise
     try:
@@ -281,15 +285,3 @@ def _resumed_model(record: Mapping[str, Any], base_model: str | None) -> str:
     if base_model is not None and base_model != stored:
         raise InputError(f"the run trains {stored!r}; it cannot go on with {base_model!r}")
     return stored
-
-
-def _new_directory(config: TrainConfig, model: str) -> RunDir:
-    if config.name is not None:
-        return RunDir.create(Path(config.out) / config.name)
-    short = re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
-    stem = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{short}"
-    for number in range(1, 100):
-        path = Path(config.out) / (stem if number == 1 else f"{stem}-{number}")
-        if not path.exists():
-            return RunDir.create(path)
-    raise InputError(f"{config.out!r} holds {stem!r} a hundred times; give the run a name")

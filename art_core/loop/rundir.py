@@ -5,6 +5,8 @@
     metrics.jsonl
     trajectories/step-NNNNNN.jsonl    appended as rollouts finish, replaced by the scored records when the step is done
     trajectories/eval-{before,after}.jsonl, eval-before-validation.jsonl, eval-step-NNNNNN.jsonl
+    start-adapter/                    the adapter the run began from, if from one
+    rows/{train,validation}.jsonl     of supervised fine-tuning, in the place of scenarios and trajectories
     checkpoints/step-NNNNNN/
     summary.json, pieces.json, report.html
 
@@ -13,12 +15,13 @@ One process at a time may train in it.
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,7 @@ from art_core.trajectory.trajectory import Trajectory
 
 from .toml import dump_toml
 
-__all__ = ["RunDir"]
+__all__ = ["RunDir", "new_path"]
 
 _STEP = re.compile(r"^step-(\d{6,})$")
 
@@ -44,11 +47,12 @@ class RunDir:
         self.metrics = path / "metrics.jsonl"
         self.scenarios = path / "scenarios"
         self.checkpoints = path / "checkpoints"
+        self.start = path / "start-adapter"
         self.report = path / "report.html"
 
     @classmethod
-    def create(cls, path: Path) -> RunDir:
-        """A new, empty run directory.
+    def create(cls, path: Path, parts: Sequence[str] = ("trajectories", "checkpoints", "scenarios")) -> RunDir:
+        """A new run directory with these empty directories in it.
 
         Raises:
             InputError: it holds something already, or cannot be written.
@@ -59,7 +63,7 @@ class RunDir:
             )
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for part in ("trajectories", "checkpoints", "scenarios"):
+            for part in parts:
                 (path / part).mkdir()
         except OSError as error:
             raise InputError(f"run directory {str(path)!r} cannot be written: {error.strerror}") from error
@@ -107,6 +111,20 @@ class RunDir:
             return tomllib.loads((self.path / "run.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{self.path / 'run.toml'} cannot be read: {error}") from error
+
+    def read_training_record(self) -> dict[str, Any]:
+        """What run.toml holds of a run that an agent was trained in.
+
+        Raises:
+            InputError: it is damaged, or of a run of supervised fine-tuning.
+        """
+        record = self.read_record()
+        if record.get("kind") == "sft":
+            raise InputError(
+                f"run {str(self.path)!r} is supervised fine-tuning and has no agent and no reward; "
+                f"to go on with it: art train sft --resume {self.path}"
+            )
+        return record
 
     def checkpoint(self, step: int) -> Path:
         """Where the checkpoint of a step lies."""
@@ -166,6 +184,23 @@ class RunDir:
         for step in sorted(found)[:-keep]:
             if step != best:
                 shutil.rmtree(found[step])
+
+
+def new_path(out: str, name: str | None, base_model: str) -> Path:
+    """The place of a new run: of that name, or of one made from the date and the model that is not taken yet.
+
+    Raises:
+        InputError: ``out`` holds a hundred runs of this second.
+    """
+    if name is not None:
+        return Path(out) / name
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", base_model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
+    stem = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{short}"
+    for number in range(1, 100):
+        path = Path(out) / (stem if number == 1 else f"{stem}-{number}")
+        if not path.exists():
+            return path
+    raise InputError(f"{out!r} holds {stem!r} a hundred times; give the run a name")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from art_core.errors import InputError
@@ -15,7 +15,7 @@ from art_core.rendering.tokenizer import TransformersTokenizer
 from .head import check_head
 from .registry import resolve
 
-__all__ = ["LoadedModel", "load_model", "load_tokenizer"]
+__all__ = ["LoadedModel", "load_context", "load_model", "load_tokenizer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,9 @@ def load_model(name: str, *, device: str = "cpu") -> LoadedModel:
         raise _unusable(name, path, error) from error
     model.to(device).eval()
     check_head(model)
-    context = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2048)
-    return LoadedModel(name=name, path=path, model=model, tokenizer=load_tokenizer(name), context=context)
+    return LoadedModel(
+        name=name, path=path, model=model, tokenizer=load_tokenizer(name), context=_context_of(model.config)
+    )
 
 
 def load_tokenizer(name: str) -> TransformersTokenizer:
@@ -59,6 +60,23 @@ def load_tokenizer(name: str) -> TransformersTokenizer:
         return TransformersTokenizer(AutoTokenizer.from_pretrained(path, local_files_only=True))
     except (OSError, ValueError, KeyError) as error:
         raise _unusable(name, path, error) from error
+
+
+def load_context(name: str) -> int:
+    """The longest sequence of a model in tokens; reads its configuration alone.
+
+    Raises:
+        InputError: see ``load_model``.
+    """
+    path = resolve(name)
+    try:
+        return _context_of(AutoConfig.from_pretrained(path, local_files_only=True))
+    except (OSError, ValueError, KeyError) as error:
+        raise _unusable(name, path, error) from error
+
+
+def _context_of(config: PretrainedConfig) -> int:
+    return int(getattr(config.get_text_config(), "max_position_embeddings", 0) or 2048)
 
 
 def _unusable(name: str, path: Path, error: Exception) -> InputError:

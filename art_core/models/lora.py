@@ -6,7 +6,6 @@ LoRA (arXiv 2106.09685): W' = W + s B A with s = alpha / r, or alpha / sqrt(r) f
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +19,10 @@ from transformers import PreTrainedModel
 
 from art_core.errors import InputError
 
+from .adapter import CONFIG, WEIGHTS, read_config, scale_of, split_name
 from .config import LoraConfig
 
-__all__ = ["CONFIG", "WEIGHTS", "AdapterWeights", "attach", "load_peft", "read_adapter"]
-
-CONFIG = "adapter_config.json"
-WEIGHTS = "adapter_model.safetensors"
-_PREFIX = "base_model.model."
+__all__ = ["AdapterWeights", "attach", "load_peft", "read_adapter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,35 +58,21 @@ def read_adapter(directory: Path) -> AdapterWeights:
     Raises:
         InputError: files are missing, it is not a plain LoRA, or its tensors do not pair up.
     """
-    config_file, weights_file = directory / CONFIG, directory / WEIGHTS
-    for file in (config_file, weights_file):
-        if not file.is_file():
-            raise InputError(f"{str(directory)!r} is not an adapter directory: it has no {file.name}")
+    config = read_config(directory)
     try:
-        config = json.loads(config_file.read_text(encoding="utf-8"))
-        rank, alpha = int(config.get("r", 0)), float(config.get("lora_alpha", 0))
-        tensors = load_file(weights_file)
-    except (OSError, ValueError, TypeError, AttributeError, SafetensorError) as error:
+        tensors = load_file(directory / WEIGHTS)
+    except (OSError, ValueError, SafetensorError) as error:
         raise InputError(f"adapter {str(directory)!r} cannot be read: {' '.join(str(error).split())}") from error
-    if (
-        config.get("peft_type") != "LORA"
-        or config.get("use_dora")
-        or config.get("rank_pattern")
-        or config.get("alpha_pattern")
-        or rank < 1
-    ):
-        raise InputError(f"adapter {str(directory)!r} is not a plain LoRA with one rank for all modules")
     halves: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
-        module, _, half = name.removeprefix(_PREFIX).removesuffix(".weight").rpartition(".")
+        module, half = split_name(name)
         halves.setdefault(module, {})[half] = tensor
     for module, pair in halves.items():
         if set(pair) != {"lora_A", "lora_B"}:
             raise InputError(
                 f"adapter {str(directory)!r} has {sorted(pair)} for module {module!r}, not lora_A and lora_B"
             )
-    scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
-    return AdapterWeights(scale=scale, factors={m: (p["lora_A"], p["lora_B"]) for m, p in halves.items()})
+    return AdapterWeights(scale=scale_of(config), factors={m: (p["lora_A"], p["lora_B"]) for m, p in halves.items()})
 
 
 def load_peft(model: PreTrainedModel, directory: Path) -> PeftModel:

@@ -18,10 +18,11 @@ from art_core.errors import ArtError
 from art_core.rendering.templates import ChatTemplate
 from art_core.rendering.tokenizer import TransformersTokenizer
 
+from .adapter import CONFIG, WEIGHTS
 from .compute import COMPUTE
 from .fold import FoldedModel
 from .load import LoadedModel
-from .lora import CONFIG, WEIGHTS, AdapterWeights
+from .lora import AdapterWeights
 
 __all__ = ["eos_ids", "generation_config", "write_adapter", "write_merged", "write_tokenizer"]
 

@@ -21,11 +21,13 @@ __all__ = ["MetricsLog", "read_metrics"]
 
 Row = dict[str, Any]
 
+_ONCE = ("train", "sft")
+
 
 class MetricsLog:
     """The only writer of a run's metrics.
 
-    ``step`` never goes back within a kind, and a ``train`` row is written once per step.
+    ``step`` never goes back within a kind, and a ``train`` or ``sft`` row is written once per step.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,10 +44,10 @@ class MetricsLog:
             The row as it was written.
 
         Raises:
-            InputError: the step lies behind the kind's last one, or a train row of that step exists.
+            InputError: the step lies behind the kind's last one, or the row of a training step exists.
         """
         last = self._last.get(kind)
-        if last is not None and (step < last or (kind == "train" and step == last)):
+        if last is not None and (step < last or (kind in _ONCE and step == last)):
             raise InputError(f"a {kind!r} row of step {step} cannot follow one of step {last}; steps only go forward")
         notes: list[str] = []
         row = {"kind": kind, "step": step, "time_s": round(self._offset + self._clock() - self._began, 3)}

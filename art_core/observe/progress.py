@@ -189,6 +189,26 @@ class Progress:
             cells.append(left)
         self._show(" │ ".join(cells))
 
+    def sft_step_done(self, row: Mapping[str, Any]) -> None:
+        """Show an ``sft`` row of the metrics as one line."""
+        self._step_seconds.append(float(row["seconds"]))
+        step = int(row["step"])
+        cells = [
+            f"step {step:>{len(str(self._steps))}}/{self._steps}",
+            f"epoch {row['epoch']}",
+            f"loss {_number(row.get('loss'))}",
+            f"trained {row['tokens']:>6,} tok",
+            f"grad {_number(row.get('grad_norm'), 2)}",
+        ]
+        if left := self._left(step):
+            cells.append(left)
+        self._show(" │ ".join(cells))
+
+    def sft_evaluated(self, row: Mapping[str, Any]) -> None:
+        """Show an ``sft_eval`` row of the metrics."""
+        name = "before" if row["label"] == "before" else f"step {row['step']}"
+        self._show(f"eval {name:<7} │ {row['n']} held-out rows │ loss {_number(row.get('loss'))}")
+
     def ledger(self, ledger: Ledger, *, title: str = "Where every rollout and token went") -> None:
         """Show an account."""
         table = _table(title, "", "rollouts", "tokens", "", numbers=(1, 2))
@@ -278,6 +298,8 @@ def _measured_interval(row: Mapping[str, Any]) -> str:
 
 
 def _result(summary: Mapping[str, Any]) -> list[Any]:
+    if summary.get("kind") == "sft":
+        return _losses(summary)
     rows = [(label, summary[label]) for label in ("before", "after") if summary.get(label)]
     if not rows:
         return [Text("The run ended without an evaluation on test scenarios.")]
@@ -293,6 +315,16 @@ def _result(summary: Mapping[str, Any]) -> list[Any]:
             figures = ("", *figures[:1], *figures[2:])
         table.add_section()
         table.add_row("paired difference", *figures)
+    return [Text(""), table]
+
+
+def _losses(summary: Mapping[str, Any]) -> list[Any]:
+    rows = [(label, summary[label]) for label in ("before", "after") if summary.get(label)]
+    if not rows:
+        return [Text("The run ended without a validation.")]
+    table = _table("Held-out rows", "", "loss", "rows", "tokens", numbers=(1, 2, 3))
+    for label, row in rows:
+        table.add_row(label, _number(row["loss"]), f"{row['n']:,}", f"{row['tokens']:,}")
     return [Text(""), table]
 
 

@@ -18,8 +18,9 @@ from . import charts
 from .charts import Point, Series
 from .examples import as_text, choose, views
 from .ledger import FATES, MEANINGS, SOURCES, Ledger
+from .losses import loss_chart, loss_tiles, loss_verdict
 from .progress import duration
-from .run_files import PIECES, RunFiles, read_run
+from .run_files import PIECES, RunFiles, is_supervised, read_run
 from .tokens import make_pieces
 from .verdict import Verdict, shown, verdict
 
@@ -60,7 +61,8 @@ def write_report(run_dir: Path, decode: Callable[[Sequence[int]], str] | None = 
         _replace(run_dir / PIECES, json.dumps(run.pieces.to_dict(), ensure_ascii=False))
     elif run.pieces is None and any(True for _ in examples.trajectories()):
         run.notes.append(f"{PIECES} is missing; rollouts are shown as messages, without their tokens.")
-    result = verdict(run.summary, run.eval_rows)
+    supervised = is_supervised(run)
+    result = loss_verdict(run) if supervised else verdict(run.summary, run.eval_rows)
     ledger = _ledger(run)
     page = (
         _environment()
@@ -72,8 +74,8 @@ def write_report(run_dir: Path, decode: Callable[[Sequence[int]], str] | None = 
             best_step=run.summary.get("best_step"),
             verdict=result,
             whiskers=_whiskers(result),
-            tiles=_tiles(run, ledger),
-            charts=_charts(run),
+            tiles=loss_tiles(run) if supervised else _tiles(run, ledger),
+            charts=[loss_chart(run)] if supervised and run.sft_rows else _charts(run),
             ledger=ledger,
             ledger_chart=_ledger_chart(run),
             table=run.train_rows[-MAX_ROWS:],

@@ -21,7 +21,7 @@ from art_core.trajectory.trajectory import Trajectory
 from .metrics import read_metrics
 from .tokens import Pieces
 
-__all__ = ["PIECES", "RunFiles", "read_run"]
+__all__ = ["PIECES", "RunFiles", "is_supervised", "read_run"]
 
 PIECES = "pieces.json"
 MAX_EVAL_RECORDS = 2000
@@ -37,6 +37,8 @@ class RunFiles:
     """Dotted key and printed value, in the order of run.toml."""
     train_rows: list[dict[str, Any]] = field(default_factory=list)
     eval_rows: list[dict[str, Any]] = field(default_factory=list)
+    sft_rows: list[dict[str, Any]] = field(default_factory=list)
+    sft_eval_rows: list[dict[str, Any]] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
     before: list[Trajectory] = field(default_factory=list)
     after: list[Trajectory] = field(default_factory=list)
@@ -44,6 +46,11 @@ class RunFiles:
     """The rollouts of the first and the last stored training step."""
     pieces: Pieces | None = None
     notes: list[str] = field(default_factory=list)
+
+
+def is_supervised(run: RunFiles) -> bool:
+    """Whether the run imitated rows instead of training an agent."""
+    return dict(run.settings).get("kind") == "sft" or bool(run.sft_rows)
 
 
 def read_run(path: Path) -> RunFiles:
@@ -89,6 +96,8 @@ def _metrics(run: RunFiles) -> None:
         return
     run.train_rows = [row for row in rows if row["kind"] == "train"]
     run.eval_rows = [row for row in rows if row["kind"] == "eval"]
+    run.sft_rows = [row for row in rows if row["kind"] == "sft"]
+    run.sft_eval_rows = [row for row in rows if row["kind"] == "sft_eval"]
 
 
 def _toml(run: RunFiles, name: str) -> dict[str, Any]:

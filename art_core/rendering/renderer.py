@@ -17,6 +17,7 @@ from art_core.trajectory.graph import FinishReason
 
 from .bridge import MARK, find_bridge
 from .parsing import FORMATS, parse_text
+from .replies import find_reply
 from .shield import Shield
 from .templates import ChatTemplate, template_messages, with_tools
 from .tokenizer import ChatTokenizer
@@ -92,6 +93,42 @@ class Renderer:
             return None
         return ids[1:]
 
+    def completion(
+        self,
+        history: Sequence[Message],
+        reply: Message,
+        tools: Sequence[ToolSpec],
+        *,
+        following: Message | None = None,
+    ) -> list[int] | None:
+        """The ids that a model prompted with ``history`` has to sample to say ``reply``, stop token included.
+
+        ``following`` is the message that came next, where it is known. Reasoning that the template leaves out is written
+        as ``parse`` reads it. None: the template does not show where a reply begins or how a turn ends.
+
+        Raises:
+            InputError: the template refuses the conversation.
+        """
+        after = following or (_result_of(reply.tool_calls[0]) if reply.tool_calls else _ASK)
+        text = find_reply(
+            lambda m, generate: self._render(m, tools, generate),
+            history,
+            reply,
+            after,
+            special=self._shield.special,
+            stops=self._stops,
+        )
+        if text is None:
+            return None
+        thought = self._shield.hide((reply.reasoning or "").strip())
+        thinking, closed, _ = text.partition("</think>")
+        if thought and not (closed and thought in thinking):
+            text = thought + text if self._opened else f"<think>\n{thought}\n</think>\n\n{text}"
+        ids = self._encode(text)
+        if not self._stops.search(text):
+            ids += self.tokenizer.encode(self.tokenizer.special_tokens.get("eos_token", ""))
+        return ids if ids and ids[-1] in self.stop_ids else None
+
     def parse(
         self, ids: Sequence[int], tools: Sequence[ToolSpec], *, call_id_prefix: str, stop: Sequence[str] = ()
     ) -> Message:
@@ -161,3 +198,7 @@ class Renderer:
             if [(call.name, call.parsed()) for call in calls] == [("q7x_probe", {"a": "b"})]:
                 return form
         return None
+
+
+def _result_of(call: ToolCall) -> Message:
+    return Message(role="tool", tool_call_id=call.id, content="r")

@@ -21,7 +21,7 @@ Weighting = Literal["token", "rollout", "constant"]
 class LossRule:
     """How token losses are computed and weighed; the formulas stand in ``loss``."""
 
-    objective: Literal["clip", "cispo", "reinforce"] = "clip"
+    objective: Literal["clip", "cispo", "reinforce", "likelihood"] = "clip"
     ratio: Literal["token", "rollout"] = "token"
     weighting: Weighting = "token"
     clip_low: float = 0.2
@@ -78,8 +78,10 @@ class TrainingConfig(Config):
     between these, such as (0.98, 1.02): what sampler and trainer see too differently teaches nothing. Costs one more
     forward pass a step; none unless given."""
     kl_coefficient: float = Field(default=0.0, ge=0)
-    """Weight of the divergence from the base model, which keeps what a few noisy steps would otherwise unlearn; costs
+    """Weight of the divergence from the reference model, which keeps what a few noisy steps would otherwise unlearn; costs
     one more forward pass a step. 0 leaves it out."""
+    kl_reference: Literal["base", "start"] = "base"
+    """What ``kl_coefficient`` holds the policy to: the ``base`` model, or the adapter the run ``start``ed from."""
     kl_estimator: KlEstimator = "k2"
     """``k1`` lowers the advantages, ``k2`` and ``k3`` are part of the loss."""
     passes: int = Field(default=1, ge=1)
@@ -122,6 +124,7 @@ class TrainingConfig(Config):
             "clip_high": bounded,
             "constant_length": self.loss == "dr_grpo",
             "kl_estimator": self.kl_coefficient > 0,
+            "kl_reference": self.kl_coefficient > 0,
         }
 
     @property
@@ -168,8 +171,9 @@ class StepReport:
     kl_behaviour: float
     """Estimate of KL(sampler || trainer) in nats, never negative: mean of ``r - 1 - log r``."""
     kl_base: float | None
-    """Estimate of KL(trainer || base) in nats, never negative: mean of ``q - 1 - log q``, where q is the base's probability
-    over the trainer's; None where ``kl_coefficient`` is 0."""
+    """Estimate of KL(trainer || reference) in nats, never negative: mean of ``q - 1 - log q``, where q is the probability
+    under the reference (``kl_reference``: the base unless told otherwise) over the trainer's; None where
+    ``kl_coefficient`` is 0."""
     entropy: float
     """Mean of minus the new logprob in nats: the policy's entropy, estimated from its own samples."""
     seconds: float

@@ -7,14 +7,16 @@ the step), new logprob ``n`` and advantage ``A``, in a rollout with ``L`` traine
     s = exp(mean over the rollout of n - o)         the rollout's ratio
     w = min(exp(o - b), importance_cap)             constant: what sampler and trainer compute differently
 
-============  ==========================================================================  ==============================
-objective     token loss                                                                  source
-============  ==========================================================================  ==============================
-``clip``      ``-w * min(q * A, clip(q, 1 - clip_low, 1 + clip_high) * A)``, q = r or s     PPO, arXiv 1707.06347;
-                                                                                          s: GSPO, arXiv 2507.18071
-``cispo``     ``-w * clip(r, 1 - clip_low, 1 + clip_high) * A * n``, the factor constant     CISPO, arXiv 2506.13585
-``reinforce`` ``-w * A * n``                                                                Williams 1992
-============  ==========================================================================  ==============================
+==============  ==========================================================================  ============================
+objective       token loss                                                                  source
+==============  ==========================================================================  ============================
+``clip``        ``-w * min(q * A, clip(q, 1 - clip_low, 1 + clip_high) * A)``, q = r or s     PPO, arXiv 1707.06347;
+                                                                                            s: GSPO, arXiv 2507.18071
+``cispo``       ``-w * clip(r, 1 - clip_low, 1 + clip_high) * A * n``, the factor constant     CISPO, arXiv 2506.13585
+``reinforce``   ``-w * A * n``                                                                Williams 1992
+``likelihood``  ``-A * n``, for tokens that the policy did not sample: ``b`` has no meaning.  cross entropy
+                All ``A`` are 1 in supervised fine-tuning
+==============  ==========================================================================  ============================
 
 Token losses are multiplied by the token's *weight* and summed. Weights are fixed for the whole optimizer step before it is
 cut into packs (``token_weights``), so that how a step is cut cannot change the gradient; they count rollouts, not rows, so
@@ -142,7 +144,9 @@ def policy_loss(inputs: LossInputs, rule: LossRule) -> LossOutput:
     if away is not None and rule.kl_estimator == "k1":
         advantages = advantages - rule.kl_coefficient * (old - new + away).detach()
     surrogate, bounded = _surrogate(new, _ratio(inputs, rule, new, old), advantages, rule)
-    token_loss = -_exp(old - behaviour).clamp(max=rule.importance_cap) * surrogate
+    token_loss = -surrogate
+    if rule.objective != "likelihood":
+        token_loss = _exp(old - behaviour).clamp(max=rule.importance_cap) * token_loss
     if away is not None and rule.kl_estimator != "k1":
         token_loss = token_loss + rule.kl_coefficient * (away**2 / 2 if rule.kl_estimator == "k2" else _k3(away))
     loss = (_keep(token_loss, mask) * _keep(inputs.weights, mask)).sum()
@@ -170,7 +174,7 @@ def _surrogate(
     new: torch.Tensor, ratio: torch.Tensor, advantages: torch.Tensor, rule: LossRule
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What is to be made large, and where a bound took effect."""
-    if rule.objective == "reinforce":
+    if rule.objective in ("reinforce", "likelihood"):
         return advantages * new, torch.zeros_like(new, dtype=torch.bool)
     held = ratio.clamp(1.0 - rule.clip_low, 1.0 + rule.clip_high)
     if rule.objective == "cispo":

@@ -6,8 +6,9 @@ they were; no dropout is applied, so that on fresh samples the trainer's logprob
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -41,8 +42,10 @@ class GrpoTrainer:
             float32.
 
     Raises:
-        InputError: nothing requires a gradient, the adapter has dropout, which would be silently ignored, or
-            ``kl_coefficient`` is above 0 and there is no adapter to take off.
+        InputError: nothing requires a gradient, the adapter has dropout, which would be silently ignored, or the
+            policy is to be held to the base and there is no adapter to take off.
+
+    With ``kl_reference`` ``start`` the reference is the weights that ``model`` has now, whatever is loaded later.
     """
 
     def __init__(
@@ -59,13 +62,15 @@ class GrpoTrainer:
                 raise InputError(
                     f"adapter {name!r} has lora_dropout = {adapter.lora_dropout}; GRPO trains without dropout, set it to 0"
                 )
-        if self.config.kl_coefficient and not hasattr(model, "disable_adapter"):
+        held, to_start = bool(self.config.kl_coefficient), self.config.kl_reference == "start"
+        if held and not to_start and not hasattr(model, "disable_adapter"):
             raise InputError(
                 f"kl_coefficient {self.config.kl_coefficient} compares with the model without its adapter; this one has none"
             )
         model.eval()
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._optimizer = Optimizer(self._trainable, self.config)
+        self._start = self._weights() if held and to_start else None
         self._split = COMPUTE.run(SplitModel, model, precision=precision)
         self.step_count = 0
         """Calls of ``step`` that updated the weights."""
@@ -112,7 +117,7 @@ class GrpoTrainer:
             advantages,
             model=self._split,
             config=self.config,
-            reference=self._base_logprobs if self.config.kl_coefficient else None,
+            reference=self._reference_logprobs if self.config.kl_coefficient else None,
         )
         if not work.samples:
             return self._report(work, len(samples), began)
@@ -151,19 +156,36 @@ class GrpoTrainer:
         self._optimizer.load(tensors, int(counters["updates"]))
         self.step_count = int(counters["step_count"])
 
-    def _base_logprobs(self, samples: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
-        """As ``logprobs``, without the adapter."""
-        with cast("PeftModel", self.model).disable_adapter():
+    def _reference_logprobs(self, samples: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
+        """As ``logprobs``, under the model that the policy is held to."""
+        base = cast("PeftModel", self.model).disable_adapter if self._start is None else self._at_start
+        with base():
             return self.logprobs(samples)
 
+    @contextlib.contextmanager
+    def _at_start(self) -> Iterator[None]:
+        """The starting weights in the place of the present ones, which come back bit by bit."""
+        assert self._start is not None
+        present = self._weights()
+        self._put(self._start)
+        try:
+            yield
+        finally:
+            self._put(present)
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return {name: parameter.detach().clone() for name, parameter in self._trainable.items()}
+
+    @torch.no_grad()
+    def _put(self, weights: Mapping[str, torch.Tensor]) -> None:
+        for name, parameter in self._trainable.items():
+            parameter.copy_(weights[name])
+
     def _snapshot(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], int]:
-        weights = {name: parameter.detach().clone() for name, parameter in self._trainable.items()}
-        return weights, self._optimizer.tensors(), self.updates
+        return self._weights(), self._optimizer.tensors(), self.updates
 
     def _restore(self, weights: dict[str, torch.Tensor], moments: dict[str, torch.Tensor], updates: int) -> None:
-        with torch.no_grad():
-            for name, parameter in self._trainable.items():
-                parameter.copy_(weights[name])
+        self._put(weights)
         self._optimizer.load(moments, updates)
 
     def _report(

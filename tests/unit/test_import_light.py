@@ -21,6 +21,8 @@ SNIPPETS = {
     "help of models": "from art_core.cli.main import main; main(['models', 'get', '--help'])",
     "help of export": "from art_core.cli.main import main; main(['export', '--help'])",
     "help of train": "from art_core.cli.main import main; main(['train', 'python', '--help'])",
+    "help of sft": "from art_core.cli.main import main; main(['train', 'sft', '--help'])",
+    "supervised fine-tuning": "import art_core as art; art.sft, art.SftConfig, art.SftResult",
 }
 
 

@@ -14,6 +14,7 @@ from art_core.loop import run as loop_run
 from art_core.loop.config import TrainConfig
 from art_core.loop.run import atrain
 from art_core.loop.rundir import RunDir
+from art_core.training.manifest import write_directory
 from tests.unit.loop.fake import SCENARIOS, FakeBackend, agent, config, quiet, reward
 
 FAKE = "tests.unit.loop.fake"
@@ -158,3 +159,24 @@ def test_a_reward_with_options_is_made_with_them():
     assert make_reward({"function": "functools:cmp_to_key", "options": {"mycmp": len}})
     with pytest.raises(InputError, match="does not take these options"):
         make_reward({"function": f"{FAKE}:agent", "options": {"wrong": 1}})
+
+
+def test_an_option_says_what_to_start_from_and_leaves_the_rest_to_the_adapter():
+    config = TrainOptions(start_from="runs/a").config(TrainConfig(steps=7))
+    assert (config.lora.start, config.steps) == ("runs/a", 7)
+    assert config.lora.model_fields_set == {"start"}
+
+
+def test_the_start_of_a_run_can_be_measured_only_where_there_is_one(scenarios):
+    python(scenarios, "--quiet")
+    with pytest.raises(InputError, match="began from the base model, so it has no checkpoint 'start'"):
+        art(eval_verb.app, "runs/r", "--checkpoint", "start")
+
+
+def test_what_is_measured_begins_from_the_runs_own_copy_or_from_the_base(tmp_path):
+    directory = RunDir(tmp_path)
+    write_directory(directory.start, lambda place: (place / "adapter_config.json").write_text("{}"))
+    config = TrainConfig.build({"lora": {"start": "gone", "rank": 4}})
+    opened = {name: eval_verb._opened(config, directory, name).lora for name in ("start", "base", "best")}
+    assert opened["start"].start == str(directory.start)
+    assert (opened["base"].start, opened["best"].start, opened["best"].rank) == (None, None, 4)

@@ -38,6 +38,22 @@ def test_a_target_needs_validation():
         TrainConfig.build({"target": 0.5, "evaluation": {"validation": 0}})
 
 
+def test_the_start_as_reference_needs_a_start():
+    training = {"kl_coefficient": 0.1, "kl_reference": "start"}
+    with pytest.raises(InputError, match="needs an adapter to start from"):
+        TrainConfig.build({"training": training})
+    assert TrainConfig.build({"training": training, "lora": {"start": "runs/a"}}).lora.start == "runs/a"
+
+
+def test_what_a_run_took_over_from_its_start_is_not_asked_again():
+    stored = TrainConfig.build({"lora": {"start": "runs/a", "rank": 4, "alpha": 9.0, "targets": ["q_proj"]}})
+    assert stored.resumed(TrainConfig.build({"lora": {"start": "runs/a"}})).lora == stored.lora
+    with pytest.raises(InputError, match=r"lora\.rank is 4 in the run and 8 now"):
+        stored.resumed(TrainConfig.build({"lora": {"start": "runs/a", "rank": 8}}))
+    with pytest.raises(InputError, match=r"lora\.start is 'runs/a' in the run and 'runs/b' now"):
+        stored.resumed(TrainConfig.build({"lora": {"start": "runs/b"}}))
+
+
 def test_a_resumed_run_may_change_its_limits_only():
     stored = TrainConfig(steps=3)
     assert stored.resumed(TrainConfig(steps=9, max_time="1m")).steps == 9

@@ -39,6 +39,7 @@ def test_t24_linear_rate_reaches_zero_at_the_end():
         ({"loss": "reinforce", "clip_high": 0.5}, "clip_high = 0.5 has no effect"),
         ({"constant_length": 99}, "constant_length = 99 has no effect"),
         ({"kl_estimator": "k3"}, "kl_estimator = 'k3' has no effect"),
+        ({"kl_reference": "start"}, "kl_reference = 'start' has no effect"),
         ({"rollout_ratio": (1.1, 1.2)}, "must be a bound below 1 and one above"),
         ({"learning_rate": 0}, "learning_rate = 0"),
         ({"nonsense": 1}, "unknown option 'nonsense'"),

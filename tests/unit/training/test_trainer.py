@@ -145,6 +145,7 @@ CHANGES = [
     ({}, {"importance_cap": 1.0}),
     ({}, {"rollout_ratio": (0.999, 1.001)}),
     ({}, {"kl_coefficient": 0.1}),
+    ({"kl_coefficient": 0.1}, {"kl_reference": "start"}),
     ({"kl_coefficient": 0.1}, {"kl_estimator": "k1"}),
     ({"kl_coefficient": 0.1}, {"kl_estimator": "k3"}),
     ({}, {"passes": 3}),

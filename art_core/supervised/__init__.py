@@ -1,0 +1,1 @@
+"""Supervised fine-tuning: from conversations and stored rollouts to a LoRA."""
