@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from art_core.errors import InputError, MissingExtra
-from art_core.training.manifest import MANIFEST, latest, verify
+from art_core.training.manifest import MANIFEST, Found, verify
 
 from .rundir import RunDir
 
@@ -57,17 +57,9 @@ def find_source(given: Path, *, step: int | None = None, model: str | None = Non
 
 
 def _of_run(run: RunDir, step: int | None, model: str | None) -> AdapterSource:
-    summary = run.read_summary()
-    notes: tuple[str, ...] = ()
-    path: Path | None
-    if step is not None:
-        path = run.checkpoint(step)
-    elif summary is not None and summary.get("checkpoint"):
-        path = run.path / str(summary["checkpoint"])
-    else:
-        found = latest(run.checkpoints)
-        path = found.path
-        notes = tuple(f"checkpoint {skipped.name} is left out: {reason}" for skipped, reason in found.skipped)
+    found = run.chosen() if step is None else Found(path=run.checkpoint(step), step=step, skipped=())
+    path = found.path
+    notes = tuple(f"checkpoint {skipped.name} is left out: {reason}" for skipped, reason in found.skipped)
     if path is None or not path.is_dir():
         kept = ", ".join(str(int(found.name[5:])) for found in sorted(run.checkpoints.glob("step-*[0-9]")))
         wanted = f"no checkpoint {path.name}" if path else "no whole checkpoint"

@@ -29,6 +29,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from art_core.errors import InputError
+from art_core.training.manifest import Found, latest
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory
 
@@ -129,6 +130,13 @@ class RunDir:
     def checkpoint(self, step: int) -> Path:
         """Where the checkpoint of a step lies."""
         return self.checkpoints / f"step-{step:06d}"
+
+    def chosen(self) -> Found:
+        """The checkpoint that the summary chose; while there is none, the newest whole one."""
+        name = (self.read_summary() or {}).get("checkpoint")
+        if isinstance(name, str) and (match := _STEP.match((self.path / name).name)) and (self.path / name).is_dir():
+            return Found(path=self.path / name, step=int(match[1]), skipped=())
+        return latest(self.checkpoints)
 
     def journal(self, step: int) -> Path:
         """Where the trajectories of a step lie."""

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from art_core.errors import InputError
 from art_core.models.adapter import CONFIG, WEIGHTS, read_shape
 from art_core.models.config import LoraConfig
-from art_core.training.manifest import MANIFEST, latest, verify, write_directory
+from art_core.training.manifest import MANIFEST, verify, write_directory
 
 from .config import RunConfig
+from .rundir import RunDir
 
 __all__ = ["StartAdapter", "begin", "find_start", "own_start"]
 
@@ -93,7 +94,12 @@ def find_start(place: str | Path) -> StartAdapter:
             raise InputError(
                 f"lora.start {str(place)!r} is neither an adapter (it has no {CONFIG}) nor a run (it has no run.toml)"
             )
-        path = _chosen(given)
+        found = RunDir.open(given).chosen().path
+        if found is None:
+            raise InputError(
+                f"lora.start {str(place)!r} is a run without a whole checkpoint, so there is no adapter to take"
+            )
+        path = found
     if (path / MANIFEST).is_file():
         verify(path)
     return StartAdapter(path=path, base_model=_base_model(path), shape=read_shape(path))
@@ -122,17 +128,6 @@ def own_start(config: C, copy: Path) -> C:
         return config
     verify(copy)
     return config.model_copy(update={"lora": config.lora.model_copy(update={"start": str(copy)})})
-
-
-def _chosen(run: Path) -> Path:
-    try:
-        name = json.loads((run / "summary.json").read_text(encoding="utf-8")).get("checkpoint")
-    except (OSError, ValueError, AttributeError):
-        name = None
-    path = run / name if isinstance(name, str) and (run / name).is_dir() else latest(run / "checkpoints").path
-    if path is None:
-        raise InputError(f"lora.start {str(run)!r} is a run without a whole checkpoint, so there is no adapter to take")
-    return path
 
 
 def _base_model(path: Path) -> str | None:
