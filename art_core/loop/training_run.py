@@ -62,6 +62,10 @@ class TrainingRun:
     """Training steps that changed the weights: the version being served."""
     clock: Clock = field(default_factory=lambda: Clock(limit=None))
     began: float = field(default_factory=time.monotonic)
+    _pass_tokens: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pass_tokens = self.config.training.micro_batch_tokens
 
     @property
     def version(self) -> PolicyVersion:
@@ -277,6 +281,11 @@ class TrainingRun:
             await self.backend.publish(after)
             self.updates = after.step
             seconds["reload"] = time.monotonic() - began
+        if report.micro_batch_tokens < self._pass_tokens:
+            self._pass_tokens = report.micro_batch_tokens
+            self.progress.warn(
+                f"memory ran out in training; from now on at most {self._pass_tokens} tokens go through the model at once"
+            )
         if report.masked_rollouts:
             batch.ledger.add("masked_by_ratio", rollouts=report.masked_rollouts, tokens=report.masked_tokens)
         figures: Mapping[str, Any] = report.to_dict()
@@ -294,6 +303,7 @@ class TrainingRun:
             "kl_base",
             "entropy",
             "forward_tokens",
+            "micro_batch_tokens",
         )
         rollout_seconds = max(seconds["rollout"], 1e-9)
         return {

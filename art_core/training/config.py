@@ -87,7 +87,8 @@ class TrainingConfig(Config):
     passes: int = Field(default=1, ge=1)
     """Updates made from the samples of one step, each from all of them."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
-    """Most tokens, padding included, that go through the model at once; bounds memory and never changes the result."""
+    """Most tokens that go through the model at once; bounds memory and never changes the result. Halved, for the rest of the
+    process, when memory runs out."""
     min_shared_tokens: int = Field(default=16, ge=1)
     """A prefix that rows share is computed once where that saves at least so many tokens."""
 
@@ -166,6 +167,8 @@ class StepReport:
     """Tokens that went through the model, padding not counted, shared prefixes once, over all passes."""
     row_tokens: int
     """Tokens of the computed rows had each been run in full, over all passes."""
+    micro_batch_tokens: int
+    """Most tokens that went through the model at once: as configured, or fewer since memory ran out."""
     ratio_mean: float
     clip_fraction: float
     kl_behaviour: float

@@ -161,22 +161,26 @@ class SplitModel:
         return torch.arange(_PROBE_TOKENS, device=self.device) % self.vocab_size
 
 
-def run_tree(model: SplitModel, root: Node, on_tokens: OnTokens, *, gradients: bool) -> None:
+def run_tree(model: SplitModel, root: Node, on_tokens: OnTokens, *, gradients: bool, frugal: bool = False) -> None:
     """Visit every pack of a tree; with ``gradients``, add those of all losses to the parameters' ``grad``.
+
+    ``frugal``: compute the run of a node twice instead of keeping what its backward pass needs while everything below
+    is computed, as in gradient checkpointing (arXiv 1604.06174).
 
     ``on_tokens`` is called with the logprobs of trained tokens, ``log_softmax(logits / temperature)`` in float32, in
     pieces: one or more calls a pack. Between passes it gives way to others who want to compute.
     """
     model.refresh()
     with torch.set_grad_enabled(gradients):
-        _Walk(model, on_tokens, gradients).below(root, [])
+        _Walk(model, on_tokens, gradients, frugal).below(root, [])
 
 
 class _Walk:
-    def __init__(self, model: SplitModel, on_tokens: OnTokens, gradients: bool) -> None:
+    def __init__(self, model: SplitModel, on_tokens: OnTokens, gradients: bool, frugal: bool) -> None:
         self._model = model
         self._on_tokens = on_tokens
         self._gradients = gradients
+        self._twice = frugal and gradients
         self._chunk = max(16, _LOGIT_ELEMENTS // model.vocab_size)
 
     def below(self, node: Node, past: KeyValues) -> None:
@@ -193,12 +197,20 @@ class _Walk:
 
     def _inner(self, node: Node, past: KeyValues) -> None:
         assert node.pack is not None
+        if self._twice:
+            with self._model.turn(), torch.no_grad():
+                cache = _past(past) if past else DynamicCache()
+                self._model.hidden(node.pack, cache)
+                copies = _leaf_copies(_key_values(cache), trained=True)
+                del cache
+            self.below(node, copies)
         with self._model.turn():
             cache = _past(past) if past else DynamicCache()
             selected, gradient = self._forward(node.pack, cache)
             outputs = _key_values(cache)
-        copies = [(_leaf_copy(keys), _leaf_copy(values)) for keys, values in outputs]
-        self.below(node, copies)
+        if not self._twice:
+            copies = _leaf_copies(outputs, trained=self._gradients)
+            self.below(node, copies)
         tensors, gradients = [selected], [gradient]
         for pair, copied in zip(outputs, copies, strict=True):
             tensors += pair
@@ -267,8 +279,12 @@ def _key_values(cache: Cache) -> KeyValues:
     return [(layer.keys, layer.values) for layer in cache.layers]
 
 
-def _leaf_copy(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().float().requires_grad_(tensor.requires_grad)
+def _leaf_copies(layers: KeyValues, *, trained: bool) -> KeyValues:
+    return [(_leaf_copy(keys, trained), _leaf_copy(values, trained)) for keys, values in layers]
+
+
+def _leaf_copy(tensor: torch.Tensor, trained: bool) -> torch.Tensor:
+    return tensor.detach().float().requires_grad_(trained)
 
 
 def _probe_row(ids: Sequence[int]) -> TrainingSample:

@@ -82,20 +82,23 @@ class Node:
             yield from child.every_pack()
 
 
-def build_tree(samples: Sequence[TrainingSample], *, micro_batch_tokens: int, min_shared_tokens: int | None) -> Node:
+def build_tree(
+    samples: Sequence[TrainingSample], *, micro_batch_tokens: int, min_shared_tokens: int | None, cut: bool = False
+) -> Node:
     """The forward passes that give every trained token of ``samples`` its logprob exactly once.
 
     Args:
         samples: rows with at least one trained token each.
-        micro_batch_tokens: most tokens of a pack; a longer run is a pack of its own.
+        micro_batch_tokens: most tokens of a pack; a longer run is a pack of its own, unless ``cut``.
         min_shared_tokens: a run is shared where that saves at least so many tokens (length times rows but one);
             None: every row is whole and has a pack of its own.
+        cut: lay a run that is too long for a pack into several, each a node below the one before.
     """
     rows = _Rows(samples)
     everyone = list(range(len(samples)))
     if min_shared_tokens is None:
         return Node(pack=None, children=(), packs=tuple(_pack(rows, [rows.rest(row, 0)]) for row in everyone))
-    return _node(rows, None, rows.runs(everyone, 0, 0, min_shared_tokens), micro_batch_tokens)
+    return _node(rows, None, rows.runs(everyone, 0, 0, min_shared_tokens), micro_batch_tokens, cut)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,14 +161,14 @@ class _Rows:
         return end
 
 
-def _node(rows: _Rows, run: _Run | None, following: list[_Run], budget: int) -> Node:
+def _node(rows: _Rows, run: _Run | None, following: list[_Run], budget: int, cut: bool) -> Node:
     """A node of ``run`` alone (None: the root), with everything that follows it laid into packs or nodes."""
     children: list[Node] = []
     bins: list[list[_Run]] = []
     room: list[int] = []
-    for child in following:
+    for child in (_cut(run, budget) for run in following) if cut else following:
         if child.children and child.tokens > budget:
-            children.append(_node(rows, child, child.children, budget))
+            children.append(_node(rows, child, child.children, budget, cut))
             continue
         place = next((index for index, left in enumerate(room) if left >= child.tokens), len(bins))
         if place == len(bins):
@@ -179,6 +182,15 @@ def _node(rows: _Rows, run: _Run | None, following: list[_Run], budget: int) -> 
         children=tuple(children),
         packs=tuple(_pack(rows, runs) for runs in bins),
     )
+
+
+def _cut(run: _Run, most: int) -> _Run:
+    """The first ``most`` tokens of a run, continued by the rest of it."""
+    if run.end - run.start <= most:
+        return run
+    middle = run.start + most
+    rest = _Run(start=middle, end=run.end, rows=run.rows, children=run.children)
+    return _Run(start=run.start, end=middle, rows=run.rows, children=[rest])
 
 
 def _pack(rows: _Rows, runs: list[_Run]) -> Pack:

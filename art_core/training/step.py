@@ -21,6 +21,7 @@ from art_core.trajectory.samples import TrainingSample
 from .config import TrainingConfig
 from .logprobs import SplitModel, run_tree
 from .loss import LossInputs, TokenStats, policy_loss, token_weights
+from .memory import Budget
 from .packing import Node, Pack, build_tree
 
 __all__ = ["Work", "accumulate", "plan", "token_logprobs"]
@@ -45,6 +46,8 @@ class Work:
     masked: dict[str, int]
     """Rollouts that the sampler and the trainer see too differently, with their trained tokens."""
     tree: Node
+    frugal: bool
+    """Compute shared runs twice instead of keeping what their backward pass needs."""
     forward_tokens: int
     """Tokens of one pass through the tree, without padding."""
     row_tokens: int
@@ -56,15 +59,22 @@ def plan(
     *,
     model: SplitModel,
     config: TrainingConfig,
+    budget: Budget | None = None,
     reference: Callable[[Sequence[TrainingSample]], list[NDArray[np.float32]]] | None = None,
 ) -> Work:
-    """Check the rows and lay out their forward passes; ``reference`` gives the logprobs of the model to stay close to.
+    """Check the rows and lay out their forward passes.
+
+    Args:
+        samples, advantages: the rows of the step, one advantage each.
+        budget: tokens of a pass, where these are not as configured.
+        reference: gives the logprobs of the model to stay close to.
 
     Raises:
         InputError: the lengths differ, an advantage is not finite, or a row is not something this model can be trained
             on (an id outside the vocabulary, a behaviour logprob that is not one, a temperature of 0, two adapters).
     """
     _check_all(samples, advantages, model.vocab_size)
+    budget = budget or Budget(config.micro_batch_tokens)
     weights = token_weights(
         [(sample.rollout_id, sample.trained_tokens) for sample in samples],
         config.rule.weighting,
@@ -78,10 +88,11 @@ def plan(
     ]
     masked: dict[str, int] = {}
     if config.rollout_ratio is not None:
-        masked = _too_different([sample for sample, _, _ in chosen], config.rollout_ratio, model=model, config=config)
+        logprobs = token_logprobs([sample for sample, _, _ in chosen], model=model, config=config, budget=budget)
+        masked = _too_different([sample for sample, _, _ in chosen], logprobs, config.rollout_ratio)
         chosen = [row for row in chosen if row[0].rollout_id not in masked]
     rows = tuple(sample for sample, _, _ in chosen)
-    tree = _tree(rows, model=model, config=config)
+    tree = _tree(rows, model, config, budget)
     return Work(
         samples=rows,
         advantages=tuple(advantage for _, advantage, _ in chosen),
@@ -92,16 +103,16 @@ def plan(
         tokens=sum(sample.trained_tokens for sample in samples),
         masked=masked,
         tree=tree,
+        frugal=budget.frugal,
         forward_tokens=sum(len(pack.token_ids) for pack in tree.every_pack()),
         row_tokens=sum(int(np.flatnonzero(sample.mask)[-1]) for sample in rows),
     )
 
 
 def _too_different(
-    rows: Sequence[TrainingSample], bounds: tuple[float, float], *, model: SplitModel, config: TrainingConfig
+    rows: Sequence[TrainingSample], logprobs: Sequence[NDArray[np.float32]], bounds: tuple[float, float]
 ) -> dict[str, int]:
     """The rollouts whose geometric mean of trainer over sampler probabilities is out of bounds, and their trained tokens."""
-    logprobs = token_logprobs(rows, model=model, config=config)
     gaps = [
         float((own - row.logprobs)[row.mask].sum(dtype=np.float64)) for row, own in zip(rows, logprobs, strict=True)
     ]
@@ -149,7 +160,7 @@ def accumulate(
             on_progress(stats.tokens / flat.total)
         return output.loss
 
-    run_tree(model, work.tree, on_tokens, gradients=True)
+    run_tree(model, work.tree, on_tokens, gradients=True, frugal=work.frugal)
     return loss, stats
 
 
@@ -168,7 +179,7 @@ def _measure_rollouts(work: Work, flat: _Flat, model: SplitModel) -> None:
 
 
 def token_logprobs(
-    samples: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig
+    samples: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig, budget: Budget | None = None
 ) -> list[NDArray[np.float32]]:
     """Per sample (L,) logprobs in nats at its temperature under the present weights; 0 where ``mask`` is False.
 
@@ -186,16 +197,17 @@ def token_logprobs(
         ):
             result[rows[row]][position] = value
 
-    tree = _tree([samples[row] for row in rows], model=model, config=config)
+    tree = _tree([samples[row] for row in rows], model, config, budget or Budget(config.micro_batch_tokens))
     run_tree(model, tree, on_tokens, gradients=False)
     return result
 
 
-def _tree(rows: Sequence[TrainingSample], *, model: SplitModel, config: TrainingConfig) -> Node:
+def _tree(rows: Sequence[TrainingSample], model: SplitModel, config: TrainingConfig, budget: Budget) -> Node:
     return build_tree(
         rows,
-        micro_batch_tokens=config.micro_batch_tokens,
+        micro_batch_tokens=budget.tokens,
         min_shared_tokens=config.min_shared_tokens if model.shares_prefixes else None,
+        cut=budget.frugal,
     )
 
 

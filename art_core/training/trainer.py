@@ -23,6 +23,7 @@ from art_core.trajectory.samples import TrainingSample
 from .config import StepReport, TrainingConfig
 from .logprobs import SplitModel
 from .loss import TokenStats
+from .memory import Budget
 from .optim import Optimizer, learning_rate
 from .step import Work, accumulate, plan, token_logprobs
 
@@ -72,6 +73,7 @@ class GrpoTrainer:
         self._optimizer = Optimizer(self._trainable, self.config)
         self._start = self._weights() if held and to_start else None
         self._split = COMPUTE.run(SplitModel, model, precision=precision)
+        self._budget = Budget(self.config.micro_batch_tokens)
         self.step_count = 0
         """Calls of ``step`` that updated the weights."""
 
@@ -102,8 +104,9 @@ class GrpoTrainer:
         Raises:
             InputError: see ``step.plan``; nothing was changed.
             NonFiniteError: a loss or gradient was not finite; weights and optimizer are as they were before the call.
+            TrainerError: memory does not suffice even for the smallest passes.
         """
-        return COMPUTE.run(self._step, samples, advantages, on_progress)
+        return COMPUTE.run(self._budget.call, self._step, samples, advantages, on_progress)
 
     def _step(
         self,
@@ -117,6 +120,7 @@ class GrpoTrainer:
             advantages,
             model=self._split,
             config=self.config,
+            budget=self._budget,
             reference=self._reference_logprobs if self.config.kl_coefficient else None,
         )
         if not work.samples:
@@ -141,7 +145,9 @@ class GrpoTrainer:
 
     def logprobs(self, samples: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
         """Per sample (L,) logprobs of its trained tokens under the present weights, in nats; 0 elsewhere."""
-        return COMPUTE.run(token_logprobs, samples, model=self._split, config=self.config)
+        return COMPUTE.run(
+            self._budget.call, token_logprobs, samples, model=self._split, config=self.config, budget=self._budget
+        )
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """What a checkpoint needs besides the adapter: the optimizer's tensors, and counters as plain values."""
@@ -214,6 +220,7 @@ class GrpoTrainer:
             masked_tokens=sum(work.masked.values()),
             forward_tokens=work.forward_tokens * passes,
             row_tokens=work.row_tokens * passes,
+            micro_batch_tokens=self._budget.tokens,
             ratio_mean=figures.ratio / count,
             clip_fraction=figures.clipped / count,
             kl_behaviour=figures.kl / count,

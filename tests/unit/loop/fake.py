@@ -95,7 +95,15 @@ def report(*, rows: int, tokens: int) -> StepReport:
     zeros = dict.fromkeys(("loss", "grad_norm", "clip_fraction", "kl_behaviour", "entropy", "seconds"), 0.0)
     counts = dict.fromkeys(("rows_skipped", "forward_tokens", "row_tokens", "masked_rollouts", "masked_tokens"), 0)
     return StepReport(
-        updated=True, learning_rate=1.0, rows=rows, tokens=tokens, ratio_mean=1.0, kl_base=None, **zeros, **counts
+        updated=True,
+        micro_batch_tokens=2048,
+        learning_rate=1.0,
+        rows=rows,
+        tokens=tokens,
+        ratio_mean=1.0,
+        kl_base=None,
+        **zeros,
+        **counts,
     )
 
 
