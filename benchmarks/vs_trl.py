@@ -11,7 +11,8 @@ weights, in training alone. Ours is the embedded engine and the trainer, the ada
 ``step_ratio``, ``train_ratio`` and ``sample_ratio`` are TRL's seconds over ours, ``rss_ratio`` our peak memory over TRL's, of
 medians. ``share_of_peak`` is the arithmetic of a phase (see ``flops.py``) over its median seconds and the best rate of square
 matmuls in this precision: ``useful`` counts what the task needs, each prompt once, the same for both; ``computed`` what that
-side did: TRL runs every row whole, and its adapter also while sampling.
+side did: TRL runs every row whole, and its adapter also while sampling. ``cores_used`` is processor time over time: where it
+is well below the threads, other programs were running and no figure counts.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def main() -> None:
             **{f"{phase}_ratio": _ratio(seconds, phase) for phase in ("step", *PHASES)},
             "rss_ratio": round(memory["ours"] / memory["trl"], 2) if len(memory) > 1 else None,
             "seconds": seconds,
+            "cores_used": {side: spread([step["cores"] for step in of]) for side, of in counted.items()},
             "peak_rss_gb": memory,
             "tokens_computed": {side: of[-1]["tokens"] for side, of in counted.items()},
             "share_of_peak": _shares(arguments, seconds, peak),

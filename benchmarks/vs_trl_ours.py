@@ -51,7 +51,7 @@ class Side:
 
     async def step(self, groups: list[dict[str, Any]]) -> dict[str, Any]:
         """One step on the task's groups; its seconds and the tokens that went through the model."""
-        began, before = time.perf_counter(), self._engine.computed_tokens
+        began, used, before = time.perf_counter(), time.process_time(), self._engine.computed_tokens
         samples = await self._sample(groups)
         advantages = step_advantages([group["rewards"] for group in groups])
         sampled, computed = time.perf_counter(), self._engine.computed_tokens - before
@@ -69,6 +69,7 @@ class Side:
                 "publish": published - trained,
             },
             "tokens": {"sample": computed, "train": report.forward_tokens},
+            "cores": (time.process_time() - used) / (published - began),
         }
 
     async def _sample(self, groups: list[dict[str, Any]]) -> list[TrainingSample]:

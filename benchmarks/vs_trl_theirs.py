@@ -68,12 +68,13 @@ class OnCommand(TrainerCallback):
         if not self._parent.wait():
             raise SystemExit(0)
         self.trainer.tokens = {"sample": 0, "train": 0}
-        self._began = time.perf_counter()
+        self._began, self._used = time.perf_counter(), time.process_time()
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         step, sample = time.perf_counter() - self._began, self.trainer.sample_seconds
         seconds = {"step": step, "sample": sample, "train": step - sample}
-        self._parent.answer(seconds=seconds, tokens=self.trainer.tokens)
+        cores = (time.process_time() - self._used) / step
+        self._parent.answer(seconds=seconds, tokens=self.trainer.tokens, cores=cores)
 
 
 def main() -> None:
