@@ -10,7 +10,7 @@ peak memory is its own; one step is not counted, then the median of ``--repeat``
 ``row_tokens`` is what would go through the model were each row computed whole; ``turn_tokens`` were each turn a row of its
 own, with all before it as its prompt. ``gflop_per_trained_token`` is the arithmetic of the step (see ``flops.py``), and
 ``attention`` the part of it that grows with the length of what is attended to: the time of a trained token follows the
-former.
+former. ``cores_used`` is processor time over time: well below the threads, other programs were running.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -131,7 +132,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=2, help="counted steps of a point")
     parser.add_argument("--quick", action="store_true", help="a tiny random model and few points, to try the script")
     parser.add_argument("--point", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.repeat < 1:
+        parser.error(f"--repeat must be at least 1, got {arguments.repeat}")
+    return arguments
 
 
 def _points(base: Point, factors: dict[str, tuple[int, ...]]) -> Iterator[tuple[str, Point]]:
@@ -157,8 +161,11 @@ def _measure(arguments: argparse.Namespace, point: Point) -> dict[str, Any]:
     trainer = GrpoTrainer(model, TrainingConfig(learning_rate=1e-9), precision=choose_precision(arguments.precision))
     rows = point.rows()
     advantages = [1.0 if number % 2 else -1.0 for number in range(len(rows))]
-    reports = [trainer.step(rows, advantages) for _ in range(arguments.repeat + 1)]
-    seconds = spread([report.seconds for report in reports[1:]])
+    trainer.step(rows, advantages)
+    began, used = time.perf_counter(), time.process_time()
+    reports = [trainer.step(rows, advantages) for _ in range(arguments.repeat)]
+    cores = (time.process_time() - used) / (time.perf_counter() - began)
+    seconds = spread([report.seconds for report in reports])
     work, trained = point.work, reports[0].tokens
     return {
         **asdict(point),
@@ -171,6 +178,7 @@ def _measure(arguments: argparse.Namespace, point: Point) -> dict[str, Any]:
         "gflop_per_trained_token": round(shape.training(work) / trained / 1e9, 4),
         "attention": round(shape.attending(work) / shape.training(work), 3),
         "gflops": round(shape.training(work) / seconds["median"] / 1e9, 1),
+        "cores_used": round(cores, 2),
         "peak_rss_gb": peak_rss_gb(),
         "peak_rss_gb_loaded": loaded,
     }
