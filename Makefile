@@ -8,7 +8,7 @@ DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 WORKERS ?= 2
 
-.PHONY: help demo test test-full check format servers env clean
+.PHONY: help demo test test-full check format servers trl env clean
 
 help: ## Show what there is to do.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,7 +20,7 @@ demo: $(DEMO_STAMP) ## Train a small model on a real MCP server, on this CPU.
 test: $(STAMP) ## The quick tests.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-full: $(STAMP) servers ## The slow tests, whole demos for three seeds, real servers; writes test-results/.
+test-full: $(STAMP) servers trl ## The slow tests, whole demos for three seeds, real servers; writes test-results/.
 	$(BIN)/art models get smollm2-135m
 	$(BIN)/python tests/full/run.py
 
@@ -37,10 +37,13 @@ format: $(STAMP) ## Put the code in the project's format.
 servers: $(STAMP) ## Install the real MCP servers that the full tests talk to.
 	$(BIN)/python tests/servers/install.py
 
+trl: $(STAMP) ## Install TRL in an environment of its own, for the tests and the benchmark that compare with it.
+	$(BIN)/python benchmarks/trl_environment.py
+
 env: $(STAMP) ## Only make the environment.
 
 clean: ## Remove the environment, caches and test results; runs and fetched models stay.
-	rm -rf $(VENV) .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results build *.egg-info
+	rm -rf $(VENV) .venv-trl .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results build *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or later is needed, this is {sys.version.split()[0]}; set PYTHON=")'

@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from art_core.models.config import Precision
 from art_core.models.probe import probe
 
-__all__ = ["machine", "print_json", "spread"]
+__all__ = ["machine", "matmul_peak_gflops", "print_json", "spread"]
+
+_SIZES = (768, 1536, 3072)
 
 
 def machine() -> dict[str, Any]:
@@ -20,10 +23,16 @@ def machine() -> dict[str, Any]:
     return {
         "processor": platform.processor() or platform.machine(),
         "cpus": os.cpu_count(),
-        **probe(seconds=1.0).to_dict(),
+        **probe(size=_SIZES[0], seconds=1.0).to_dict(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("torch", "transformers", "peft")},
     }
+
+
+def matmul_peak_gflops(precision: Precision) -> float:
+    """The best rate of square matmuls of several sizes: what arithmetic on this machine is measured against."""
+    rates = [probe(size=size, seconds=1.0).to_dict()[f"{precision}_gflops"] for size in _SIZES]
+    return float(max(rates))
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ sibling. Both sides take the same rows, weights and threads, in turns, after a s
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from art_core.training.trainer import GrpoTrainer, StepReport, TrainingConfig
 from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.samples import TrainingSample
 from benchmarks.common import machine, print_json, spread
+from benchmarks.worker import peak_rss_gb
 
 SIDES = {"shared": {}, "whole rows": {"min_shared_tokens": 10**9}}
 
@@ -52,7 +52,7 @@ def main() -> None:
             "seconds": seconds,
             "ratio": round(seconds["whole rows"]["median"] / seconds["shared"]["median"], 2),
             "forward_tokens": {name: of[0].forward_tokens for name, of in reports.items()},
-            "largest_rss_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+            "peak_rss_gb": peak_rss_gb(),
             "settings": {**vars(arguments), "precision": precision},
             "machine": machine(),
         }
