@@ -38,7 +38,7 @@ class SftConfig(RunConfig):
     """How much of the records is held out to measure the loss and choose the best adapter; 0 for none."""
     max_row_tokens: int | None = Field(default=None, ge=2)
     """A longer row is dropped, and counted; at most the model's context."""
-    micro_batch_tokens: int = Field(default=2048, ge=1)
+    micro_batch_tokens: int = Field(default=1024, ge=1)
     """Most tokens that go through the model at once; bounds memory and never changes the result."""
     checkpoint_every: int = Field(default=10, ge=1)
     """Steps between checkpoints; there is one at the end of every epoch besides."""

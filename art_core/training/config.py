@@ -86,7 +86,7 @@ class TrainingConfig(Config):
     """``k1`` lowers the advantages, ``k2`` and ``k3`` are part of the loss."""
     passes: int = Field(default=1, ge=1)
     """Updates made from the samples of one step, each from all of them."""
-    micro_batch_tokens: int = Field(default=2048, ge=1)
+    micro_batch_tokens: int = Field(default=1024, ge=1)
     """Most tokens that go through the model at once; bounds memory and never changes the result. Halved, for the rest of the
     process, when memory runs out."""
     min_shared_tokens: int = Field(default=16, ge=1)

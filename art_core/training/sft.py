@@ -47,7 +47,7 @@ class SftTrainer(GrpoTrainer):
         learning_rate: float = 5e-4,
         schedule: Literal["constant", "linear"] = "linear",
         max_grad_norm: float = 1.0,
-        micro_batch_tokens: int = 2048,
+        micro_batch_tokens: int = 1024,
         precision: Precision = "float32",
     ) -> None:
         config = _Likelihood(

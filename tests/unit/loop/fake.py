@@ -96,7 +96,7 @@ def report(*, rows: int, tokens: int) -> StepReport:
     counts = dict.fromkeys(("rows_skipped", "forward_tokens", "row_tokens", "masked_rollouts", "masked_tokens"), 0)
     return StepReport(
         updated=True,
-        micro_batch_tokens=2048,
+        micro_batch_tokens=1024,
         learning_rate=1.0,
         rows=rows,
         tokens=tokens,
