@@ -23,12 +23,13 @@ from art_core.observe.progress import Progress
 from art_core.observe.report import write_report
 from art_core.observe.sinks import Sink, SinkSet
 from art_core.rewards.protocol import RewardLike
-from art_core.rollout.protocol import Agent
+from art_core.rollout.protocol import Agent, AgentWithTools
 from art_core.scenario import Scenario, Scenarios, load_scenarios
 from art_core.training.manifest import latest
 
 from .backend import Backend
 from .config import TrainConfig
+from .deterministic import check_same_machine, computing
 from .environment import fingerprint
 from .interrupt import Interrupt
 from .preflight import preflight
@@ -87,6 +88,8 @@ async def atrain(
         settings = _resumed_config(record, config)
         splits = _resumed_splits(directory, scenarios)
         model = _resumed_model(record, base_model)
+        if settings.deterministic:
+            check_same_machine(record.get("environment", {}), fingerprint())
     else:
         settings = config or TrainConfig()
         model = _model(base_model, backend)
@@ -96,12 +99,15 @@ async def atrain(
         stack.push_async_callback(_release, agent)
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
         if resume is None:
-            directory = _new_directory(settings, model)
             record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
-            splits.write(directory.scenarios)
-            directory.write_record(record)
+            directory = RunDir.create(_new_path(settings, model), record, splits.write)
         stack.enter_context(directory.lock())
         opened = await stack.enter_async_context(_backend(backend, model, settings, directory))
+        _record_computing(directory, record, opened, settings)
+        if settings.deterministic:
+            shown.note("deterministic: every completion is computed as if it were alone, which samples more slowly")
+            if isinstance(agent, AgentWithTools):
+                agent.keep_answers(directory.answers)
         interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
         run = TrainingRun(
             agent=agent,
@@ -118,6 +124,20 @@ async def atrain(
             began=began,
         )
         return await _go(run, record)
+
+
+def _record_computing(directory: RunDir, record: dict[str, Any], backend: Backend, config: TrainConfig) -> None:
+    """Record what decides numbers when the run begins; a deterministic one that goes on must find the same.
+
+    Raises:
+        InputError: it does not; names what differs.
+    """
+    environment, using = record.setdefault("environment", {}), {"computing": computing(backend.describe())}
+    if "computing" not in environment:
+        environment |= using
+        directory.write_record(record)
+    elif config.deterministic:
+        check_same_machine(environment, using)
 
 
 async def _release(agent: Agent) -> None:
@@ -283,13 +303,13 @@ def _resumed_model(record: Mapping[str, Any], base_model: str | None) -> str:
     return stored
 
 
-def _new_directory(config: TrainConfig, model: str) -> RunDir:
+def _new_path(config: TrainConfig, model: str) -> Path:
     if config.name is not None:
-        return RunDir.create(Path(config.out) / config.name)
+        return Path(config.out) / config.name
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-.") or "model"
     stem = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{short}"
     for number in range(1, 100):
         path = Path(config.out) / (stem if number == 1 else f"{stem}-{number}")
         if not path.exists():
-            return RunDir.create(path)
+            return path
     raise InputError(f"{config.out!r} holds {stem!r} a hundred times; give the run a name")

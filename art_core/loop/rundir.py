@@ -6,6 +6,7 @@
     trajectories/step-NNNNNN.jsonl    appended as rollouts finish, replaced by the scored records when the step is done
     trajectories/eval-{before,after}.jsonl, eval-before-validation.jsonl, eval-step-NNNNNN.jsonl
     checkpoints/step-NNNNNN/
+    tool-answers.jsonl                of a deterministic run, whose agent can keep them
     summary.json, pieces.json, report.html
 
 One process at a time may train in it.
@@ -18,7 +19,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,11 @@ class RunDir:
         self.scenarios = path / "scenarios"
         self.checkpoints = path / "checkpoints"
         self.report = path / "report.html"
+        self.answers = path / "tool-answers.jsonl"
 
     @classmethod
-    def create(cls, path: Path) -> RunDir:
-        """A new, empty run directory.
+    def create(cls, path: Path, record: Mapping[str, Any], write_scenarios: Callable[[Path], None]) -> RunDir:
+        """A new run directory with its record and its scenarios; it appears whole, in one move.
 
         Raises:
             InputError: it holds something already, or cannot be written.
@@ -57,12 +59,20 @@ class RunDir:
             raise InputError(
                 f"run directory {str(path)!r} is not empty; choose another name, or go on with it: --resume {path}"
             )
+        draft = cls(path.with_name(f".{path.name}.partial"))
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            if draft.path.exists():
+                shutil.rmtree(draft.path)
             for part in ("trajectories", "checkpoints", "scenarios"):
-                (path / part).mkdir()
-        except OSError as error:
-            raise InputError(f"run directory {str(path)!r} cannot be written: {error.strerror}") from error
+                (draft.path / part).mkdir(parents=True)
+            write_scenarios(draft.scenarios)
+            draft.write_record(record)
+            draft.path.rename(path)
+        except BaseException as error:
+            shutil.rmtree(draft.path, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise InputError(f"run directory {str(path)!r} cannot be written: {error.strerror}") from error
+            raise
         return cls(path)
 
     @classmethod

@@ -30,6 +30,7 @@ from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 from .backend import ADAPTER, Backend
 from .batch import Batch, make_batch
 from .config import TrainConfig
+from .deterministic import refuse_time_limits
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
 from .interrupt import Interrupt
 from .journal import recover
@@ -90,6 +91,8 @@ class TrainingRun:
         number, began = self.step + 1, time.monotonic()
         self.progress.step_started(number, len(scenarios) * self.config.rollout.group_size)
         groups = await self._gather(number, scenarios)
+        if self.config.deterministic:
+            refuse_time_limits(trajectory for group in groups for trajectory in group)
         batch = make_batch(
             groups,
             scale=self.config.advantage_scale,
@@ -119,6 +122,7 @@ class TrainingRun:
 
         Raises:
             RewardError: nothing could be scored before training; names the first reason.
+            TrainerError: a time limit cut a rollout of a deterministic run off.
         """
         scenarios = getattr(self.splits, split)
         if not scenarios or self.interrupt.asked:
@@ -130,6 +134,8 @@ class TrainingRun:
         rollouts = await self.interrupt.unless(self._evaluate(scenarios))
         if rollouts is None:
             return None
+        if self.config.deterministic:
+            refuse_time_limits(rollouts)
         seconds = time.monotonic() - began
         done = Evaluation(
             split=split,
@@ -213,7 +219,12 @@ class TrainingRun:
         """The groups of a step, in the order of ``scenarios``: those of a journal that can be used again, and new ones."""
         settings, path = self.config.rollout, self.directory.journal(number)
         found = recover(
-            path, scenarios, group_size=settings.group_size, version=self.version, on_problem=self.progress.warn
+            path,
+            scenarios,
+            group_size=settings.group_size,
+            version=self.version,
+            deterministic=self.config.deterministic,
+            on_problem=self.progress.warn,
         )
         self.directory.write_trajectories(path, [trajectory for group in found.values() for trajectory in group])
         for group in found.values():
