@@ -6,7 +6,8 @@ import torch
 from art_core.inference.protocol import SamplingParams
 from art_core.models import lanes
 from art_core.models.decoding import Row
-from art_core.models.lanes import CHUNK, LaneBatch, Prompts, lanes_agree, use_lane_attention
+from art_core.models.lane_attention import use_lane_attention
+from art_core.models.lanes import CHUNK, LaneBatch, Prompts, lanes_agree
 from tests.tiny import FAMILIES, tiny_model
 
 
