@@ -101,7 +101,7 @@ class TrainingRun:
             trained_per_group=self.config.trained_per_group,
             max_row_tokens=self.config.max_row_tokens,
         )
-        self._check_versions(batch)
+        self._check_versions(groups, batch)
         self._record(number, groups, batch)
         seconds = {"rollout": time.monotonic() - began}
         figures = await self._train(batch, seconds)
@@ -254,13 +254,17 @@ class TrainingRun:
             found |= {group.scenario.id: group for group in fresh}
         return [found[scenario.id] for scenario in scenarios]
 
-    def _check_versions(self, batch: Batch) -> None:
-        wrong = next((sample for sample in batch.samples if sample.version != self.version), None)
-        if wrong is not None:
-            raise ProviderError(
-                f"rollout {wrong.rollout_id!r} was sampled by {wrong.version}, but {self.version} was published: "
-                "the engine serves other weights than it says"
-            )
+    def _check_versions(self, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
+        """Every token that is to be trained was sampled by the weights being served, and says so."""
+        trained = (t for group in groups for t in group if batch.fates[t.rollout_id] == "trained")
+        for trajectory in trained:
+            for turn in trajectory.graph:
+                found = {str(span.version) for span in turn.versions} or {"weights it does not name"}
+                if turn.trainable and found != {str(self.version)}:
+                    raise ProviderError(
+                        f"rollout {trajectory.rollout_id!r} was sampled by {' and '.join(sorted(found))}, but "
+                        f"{self.version} was published: the engine serves other weights than it says"
+                    )
 
     def _record(self, number: int, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
         """Replace the journal by the scored records, each with its fate."""

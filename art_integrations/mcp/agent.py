@@ -212,13 +212,13 @@ class McpAgent:
     async def _discover(self, runtime: Runtime, server: Server) -> Discovered:
         if self._replay is not None:
             return self._replay.offer(server.name)
-        if self._kept is not None and server.name in self._kept.discovered:
-            return self._kept.discovered[server.name]
-        async with AsyncExitStack() as stack:
-            workdir = None
-            if server.uses_workdir:
-                workdir = await stack.enter_async_context(fresh_workdir(self._fixture))
-            found = await runtime.discover(server, workdir, resources=self._resources)
+        found = None if self._kept is None else self._kept.discovered.get(server.name)
+        if found is None:
+            async with AsyncExitStack() as stack:
+                workdir = None
+                if server.uses_workdir:
+                    workdir = await stack.enter_async_context(fresh_workdir(self._fixture))
+                found = await runtime.discover(server, workdir, resources=self._resources)
         for log in (self._record, self._kept):
             if log is not None:
                 log.add_discovered(found)
