@@ -18,11 +18,12 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+from art_core.loop import rundir
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend  # imported here so that the forked processes need not
 from art_core.loop.run import train
-from art_core.loop.rundir import RunDir
 from art_core.messages import Message
 from art_core.observe.metrics import MetricsLog
 from art_core.observe.progress import Progress
@@ -32,6 +33,7 @@ from art_core.trajectory import store
 
 SCENARIOS = [Scenario(f"s{number}", f"{number} and {number}") for number in range(16)]
 SLOW_S = 0.01
+REMOVING = rundir.shutil = SimpleNamespace(rmtree=shutil.rmtree)  # for run directories alone
 
 
 def config(out, steps, **more):
@@ -114,9 +116,9 @@ PLACES = {
     "after a file was replaced": (Path, "replace", after),
     "in the middle of a rollout's record": (store, "_write_all", lambda original: half_a_record),
     "in the middle of a row of the metrics": (MetricsLog, "append", lambda original: half_a_row),
-    "in the middle of removing an old checkpoint": (shutil, "rmtree", lambda original: half_a_removal),
+    "in the middle of removing an old checkpoint": (REMOVING, "rmtree", lambda original: half_a_removal),
     "before the weights are served": (EmbeddedBackend, "publish", before),
-    "before the journal is scored": (RunDir, "write_trajectories", before),
+    "before the journal is scored": (rundir.RunDir, "write_trajectories", before),
 }
 """What a process can be told to die in: where the function is, its name, and what to put in its place."""
 

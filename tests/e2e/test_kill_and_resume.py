@@ -135,29 +135,29 @@ def test_t21_a_killed_run_goes_on_as_if_it_had_not_been(nursery, whole, tmp_path
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_t21_killed_at_twenty_random_moments(nursery, whole, tmp_path):
-    expected, seconds = whole(5)
+    expected, seconds = whole(4)
     draw = random.Random(21)
     killed = 0
     for number in range(20):
         out = tmp_path / str(number)
         out.mkdir()
         moment = (number + draw.random()) / 20 * 0.95 * seconds
-        killed += nursery.life(out, 5, seconds=moment) == -signal.SIGKILL
+        killed += nursery.life(out, 4, seconds=moment) == -signal.SIGKILL
         if number % 3 == 0:
-            nursery.life(out, 5, seconds=draw.random() * seconds)
-        assert nursery.life(out, 5) == 0
+            nursery.life(out, 4, seconds=draw.random() * seconds)
+        assert nursery.life(out, 4) == 0
         assert left_by(out / "run") == expected, f"killed after {moment:.3f} s"
     assert killed >= 10
 
 
-CALLS = [(place, count) for place in PLACES for count in (1, 2, 5)]
+CALLS = [(place, count) for place in PLACES for count in (1, 4)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("place", "count"), CALLS, ids=str)
 def test_t21_killed_in_the_middle_of_writing(nursery, whole, tmp_path, place, count):
-    expected, _ = whole(5)
-    assert nursery.life(tmp_path, 5, die=(place, count)) in (-signal.SIGKILL, 0)
-    assert nursery.life(tmp_path, 5, die=(place, count)) in (-signal.SIGKILL, 0)
-    assert nursery.life(tmp_path, 5) == 0
+    expected, _ = whole(4)
+    assert nursery.life(tmp_path, 4, die=(place, count)) in (-signal.SIGKILL, 0)
+    assert nursery.life(tmp_path, 4, die=(place, count)) in (-signal.SIGKILL, 0)
+    assert nursery.life(tmp_path, 4) == 0
     assert left_by(tmp_path / "run") == expected

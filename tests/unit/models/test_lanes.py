@@ -37,9 +37,11 @@ def mixed_rows():
     return [row(key, prompt=prompt, tokens=3 + 40 * (key % 3)) for key, prompt in enumerate(prompts)]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_row_has_the_same_bits_alone_and_in_any_company(family):
-    model = tiny_model(family)
+@pytest.mark.parametrize(
+    ("family", "dtype"), [*((family, torch.float32) for family in FAMILIES), ("llama", torch.bfloat16)]
+)
+def test_a_row_has_the_same_bits_alone_and_in_any_company(family, dtype):
+    model = tiny_model(family).to(dtype)
     alone = mixed_rows()
     for one in alone:
         finish(LaneBatch(model, lanes=4), [one])
