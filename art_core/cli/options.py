@@ -25,6 +25,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "target": ("target",),
     "patience": ("patience",),
     "seed": ("seed",),
+    "deterministic": ("deterministic",),
     "name": ("name",),
     "out": ("out",),
     "precision": ("precision",),
@@ -84,6 +85,8 @@ class TrainOptions:
     """Scenarios held out for the figures before and after."""
     seed: Annotated[int | None, Parameter(group=_RUN)] = None
     """Of everything random."""
+    deterministic: Annotated[bool | None, Parameter(negative="", group=_RUN)] = None
+    """The same bytes again, whatever the timing, also after a kill and --resume; samples more slowly."""
     precision: Annotated[Literal["auto", "float32", "bfloat16"] | None, Parameter(group=_RUN)] = None
     """Of the computations; auto measures which one this machine is faster at."""
     name: Annotated[str | None, Parameter(group=_RUN)] = None

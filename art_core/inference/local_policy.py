@@ -196,7 +196,8 @@ class LocalPolicy:
 
     ``sampling`` is how the policy samples while it is trained; its ``max_tokens`` is also the most an agent can ask
     for. ``version`` None samples from the engine's newest weights. ``max_context`` (prompt plus completion, tokens)
-    lowers the engine's own bound.
+    lowers the engine's own bound. ``one_at_a_time`` refuses model calls of one rollout that overlap: the clock would
+    decide their order, and the order their draws.
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class LocalPolicy:
         sampling: SamplingParams = SamplingParams(),  # noqa: B008 a frozen value
         version: PolicyVersion | None = None,
         max_context: int | None = None,
+        one_at_a_time: bool = False,
     ) -> None:
         self.engine = engine
         self.renderer = renderer
@@ -215,6 +217,8 @@ class LocalPolicy:
         bounds = [bound for bound in (max_context, engine.capabilities.max_context) if bound is not None]
         self.max_context = min(bounds) if bounds else None
         self._told: set[str] = set()
+        self._one_at_a_time = one_at_a_time
+        self._answering: set[int] = set()
 
     async def complete(
         self, session: SessionView, messages: Sequence[Message], tools: Sequence[ToolSpec], params: dict[str, Any]
@@ -222,11 +226,28 @@ class LocalPolicy:
         """Answer ``messages``.
 
         Raises:
-            InputError: an unknown argument, or a conversation the chat template refuses.
+            InputError: an unknown argument, a conversation the chat template refuses, or a call that overlaps another
+                one of its rollout where that is not allowed.
             LimitReached: the prompt leaves no room in the context (``max_context``).
             ProviderError: the engine failed, or gave ids and logprobs that do not belong together.
             Interrupted: the call was cancelled; holds the unfinished turn, which is not trainable.
         """
+        if not self._one_at_a_time:
+            return await self._complete(session, messages, tools, params)
+        if id(session) in self._answering:
+            raise InputError(
+                "a rollout of a deterministic run asked the model while an earlier call of it was being answered; "
+                "let the agent make its model calls one after the other"
+            )
+        self._answering.add(id(session))
+        try:
+            return await self._complete(session, messages, tools, params)
+        finally:
+            self._answering.discard(id(session))
+
+    async def _complete(
+        self, session: SessionView, messages: Sequence[Message], tools: Sequence[ToolSpec], params: dict[str, Any]
+    ) -> Turn:
         wish = resolve_params(params, self.sampling, evaluating=session.evaluating)
         self._tell(wish.overridden)
         turn_id = session.recorder.next_id()

@@ -8,7 +8,8 @@ Who waits for whom::
     load()   registers a version at once; requests already made keep theirs
 
 Rows of one version are decoded together. When the batch runs empty and the oldest request wants other weights, these
-are folded in. All arithmetic is done on the compute thread.
+are folded in. All arithmetic is done on the compute thread. A deterministic engine computes every row as if it were
+alone (see ``models.lanes``).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from art_core.models.compute import COMPUTE
 from art_core.models.config import Precision
 from art_core.models.decoding import DecodeBatch, Row
 from art_core.models.fold import FoldedModel
+from art_core.models.lanes import LaneBatch
 from art_core.models.lora import AdapterWeights, read_adapter
 from art_core.models.probe import PRECISIONS
 from art_core.trajectory.graph import FinishReason, PolicyVersion, Span
@@ -57,7 +59,8 @@ class TransformersEngine:
 
     ``model`` is the base (it is shared, never changed); ``precision`` what to sample in, ``float32`` or
     ``bfloat16`` (default: the model's); ``version`` the first version, served from the directory ``adapter`` (None: the
-    base).
+    base). ``deterministic``: ids and logprobs of a completion are a function of weights, prompt, parameters and key alone, bit
+    for bit, at the price of speed; ``max_rows`` then decides nothing.
 
     Raises:
         InputError: the directory is not a LoRA that fits this model.
@@ -71,13 +74,19 @@ class TransformersEngine:
         max_rows: int = 64,
         version: PolicyVersion | None = None,
         adapter: Path | None = None,
+        deterministic: bool = False,
     ) -> None:
-        self._folded = COMPUTE.run(FoldedModel, model, dtype=PRECISIONS[precision] if precision else None)
+        dtype = PRECISIONS[precision] if precision else None
+        self._folded = COMPUTE.run(FoldedModel, model, dtype=dtype, apart=deterministic)
         first = None if adapter is None else read_adapter(adapter)
         if first is not None:
             self._folded.check(first)
-        use_segment_attention(self._folded.model)
-        self._batch = DecodeBatch(self._folded.model, max_rows=max_rows)
+        self._batch: DecodeBatch | LaneBatch
+        if deterministic:
+            self._batch = COMPUTE.run(LaneBatch, self._folded.model)
+        else:
+            use_segment_attention(self._folded.model)
+            self._batch = DecodeBatch(self._folded.model, max_rows=max_rows)
         self._newest = version or PolicyVersion("default", 0)
         self._versions: dict[PolicyVersion, AdapterWeights | None] = {self._newest: first}
         self._present: PolicyVersion | None = None
@@ -100,7 +109,12 @@ class TransformersEngine:
     @property
     def computed_tokens(self) -> int:
         """Tokens forwarded so far, shared prompts once."""
-        return self._batch.forward_tokens + self._batch.prefixes.computed_tokens
+        return self._batch.computed_tokens
+
+    @property
+    def lanes(self) -> int | None:
+        """How many lanes a deterministic engine decodes in; None for another one."""
+        return self._batch.lanes if isinstance(self._batch, LaneBatch) else None
 
     async def sample(
         self, prompt_ids: Sequence[int], params: SamplingParams, version: PolicyVersion | None, rng_key: int

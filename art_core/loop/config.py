@@ -106,6 +106,10 @@ class RunConfig(Config):
     """Newest checkpoints to keep; the best one is kept besides."""
     seed: int = 0
     """Of everything random."""
+    deterministic: bool = False
+    """The same bytes again, also after a kill and a resume, whatever the timing: every completion is computed as if it
+    were alone, which is slower. ``precision`` ``auto`` is ``float32`` then, and time may decide nothing: a rollout or a
+    reward that a time limit cuts off ends the run. Tools and rewards must answer the same every time."""
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Of the run's directory; made from the date if not given."""
     out: str = "runs"
@@ -169,6 +173,11 @@ class TrainConfig(RunConfig):
         for name in ("target", "patience"):
             if getattr(self, name) is not None and self.evaluation.validation == 0:
                 raise InputError(f"{name} needs validation scenarios; set evaluation.validation above 0")
+        if self.deterministic and self.max_time is not None:
+            raise InputError(
+                f"max_time = {self.max_time:g} s would let the clock decide when a deterministic run ends; "
+                "limit it with steps, target or patience"
+            )
         if self.advantage_scale == "none" and self.advantage_epsilon != EPSILON:
             raise InputError(
                 f"advantage_epsilon = {self.advantage_epsilon:g} has no effect with advantage_scale 'none'"
@@ -176,6 +185,11 @@ class TrainConfig(RunConfig):
         if self.training.kl_reference == "start" and self.lora.start is None:
             raise InputError("training.kl_reference 'start' needs an adapter to start from; set lora.start")
         return self
+
+    @property
+    def computed_in(self) -> str:
+        """What to compute in: ``precision``, or ``float32`` where a deterministic run would have to measure."""
+        return "float32" if self.deterministic and self.precision == "auto" else self.precision
 
 
 def _first_difference(name: str, mine: Any, new: Any) -> str:

@@ -7,6 +7,7 @@ so what is served is what a checkpoint holds.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from art_core.trajectory.samples import TrainingSample
 try:
     from art_core.inference.transformers_engine import TransformersEngine
     from art_core.models.compute import COMPUTE
+    from art_core.models.deterministic import deterministic_algorithms, fix_threads
     from art_core.models.load import load_model
     from art_core.models.lora import attach
     from art_core.models.probe import choose_precision, probe
@@ -44,7 +46,8 @@ class EmbeddedBackend:
     """See ``loop.backend.Backend``. Loading the model takes seconds and happens here, at construction.
 
     Raises:
-        InputError: an unknown model, lora targets it has not, or an adapter to start from that does not fit it.
+        InputError: an unknown model, lora targets it has not, an adapter to start from that does not fit it, or a
+            deterministic run on a GPU.
     """
 
     def __init__(self, base_model: str, config: TrainConfig) -> None:
@@ -56,8 +59,15 @@ class EmbeddedBackend:
         if lora.start is not None:
             start = find_start(lora.start)
             lora = start.complete(lora)
-        self._precision = choose_precision(config.precision)
-        self._loaded = load_model(base_model, device=probe().device)
+        self._precision = choose_precision(config.computed_in)
+        device = probe().device
+        if config.deterministic:
+            if device != "cpu":
+                raise InputError(
+                    f"a deterministic run computes on a CPU, not on {device}; set CUDA_VISIBLE_DEVICES to ''"
+                )
+            fix_threads()
+        self._loaded = load_model(base_model, device=device)
         self._renderer = Renderer(self._loaded.tokenizer)
         self._version = PolicyVersion(ADAPTER, 0)
         self._engine = TransformersEngine(
@@ -66,6 +76,7 @@ class EmbeddedBackend:
             max_rows=max(64, config.rollout.concurrency),
             version=self._version,
             adapter=start.path if start else None,
+            deterministic=config.deterministic,
         )
         self._model = attach(self._loaded.model, lora, seed=config.seed)
         if start is not None:
@@ -92,6 +103,7 @@ class EmbeddedBackend:
             sampling=SamplingParams(temperature=temperature, max_tokens=self._config.rollout.max_tokens),
             version=version,
             max_context=self._loaded.context,
+            one_at_a_time=self._config.deterministic,
         )
 
     def train(
@@ -101,7 +113,8 @@ class EmbeddedBackend:
         on_progress: Callable[[float], None] | None = None,
     ) -> StepReport:
         """One training step; see ``GrpoTrainer.step``."""
-        return self._trainer.step(samples, advantages, on_progress=on_progress)
+        with deterministic_algorithms() if self._config.deterministic else contextlib.nullcontext():
+            return self._trainer.step(samples, advantages, on_progress=on_progress)
 
     async def publish(self, version: PolicyVersion) -> None:
         """Serve the present adapter as ``version``.
@@ -136,11 +149,14 @@ class EmbeddedBackend:
         return self._renderer.text(ids)
 
     def describe(self) -> dict[str, Any]:
-        """Base model, device, precision and what the probe measured."""
+        """Base model, device, precision, threads, what the probe measured; of a deterministic run also its lanes."""
+        lanes = self._engine.lanes
         return {
             "base_model": self._loaded.name,
             "device": str(self._loaded.model.device),
             "precision": self._precision,
+            "threads": probe().threads,
+            **({} if lanes is None else {"lanes": lanes}),
             "probe": probe().to_dict(),
             "chat template": "the model's own" if self._renderer.native_tools else "with the fallback tool section",
         }

@@ -1,7 +1,8 @@
 """The trajectories of the step that is going on, written as they end, and read back when the step was cut short.
 
 A group is used again only if it is whole and was sampled by the weights the resumed run has: then the same bytes are
-trained. Everything else of the step is sampled again, from the same keys.
+trained. Everything else of the step is sampled again, from the same keys; so is, where the clock must decide nothing, a
+rollout that a time limit cut off.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from art_core.trajectory import store
 from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
+from .deterministic import decided_by_time
+
 __all__ = ["recover"]
 
 
@@ -25,6 +28,7 @@ def recover(
     *,
     group_size: int,
     version: PolicyVersion,
+    deterministic: bool = False,
     on_problem: Callable[[str], None],
 ) -> dict[str, TrajectoryGroup]:
     """Scenario id → its group, for the groups of a step's journal that can be used again.
@@ -32,6 +36,7 @@ def recover(
     Args:
         path: the journal; of two records of one rollout the later one counts. It need not exist.
         version: the weights that must have sampled every turn.
+        deterministic: leave out what a time limit decided.
         on_problem: told one sentence about a journal that cannot be read.
     """
     if not path.is_file():
@@ -47,7 +52,13 @@ def recover(
         return {}
     found: dict[str, TrajectoryGroup] = {}
     for scenario in scenarios:
-        siblings = [t for t in records.values() if t.scenario.id == scenario.id and _usable(t, scenario, version)]
+        siblings = [
+            t
+            for t in records.values()
+            if t.scenario.id == scenario.id
+            and _usable(t, scenario, version)
+            and not (deterministic and decided_by_time(t))
+        ]
         siblings.sort(key=lambda t: int(t.rollout_id.rsplit("-", 1)[1]))
         if len(siblings) == group_size:
             group_id = siblings[0].group_id

@@ -21,19 +21,20 @@ from art_core.observe.progress import Progress
 from art_core.observe.report import write_report
 from art_core.observe.sinks import Sink, SinkSet
 from art_core.rewards.protocol import RewardLike
-from art_core.rollout.protocol import Agent
+from art_core.rollout.protocol import Agent, AgentWithTools
 from art_core.scenario import Scenario, Scenarios, load_scenarios
 from art_core.training.manifest import latest
 
 from .backend import Backend
 from .config import TrainConfig
+from .deterministic import check_same_machine, computing
 from .environment import fingerprint
 from .interrupt import Interrupt
 from .preflight import preflight
 from .result import RunResult
 from .rundir import RunDir, new_path
 from .splits import Schedule, Splits, make_splits
-from .start import begin, own_start
+from .start import StartAdapter, begin, own_start
 from .stopping import Clock, Stop
 from .summary import conclude
 from .training_run import TrainingRun
@@ -86,6 +87,8 @@ async def atrain(
         settings = _resumed_config(record, config)
         splits = _resumed_splits(directory, scenarios)
         model = _resumed_model(record, base_model)
+        if settings.deterministic:
+            check_same_machine(record.get("environment", {}), fingerprint())
     else:
         model = _model(base_model, backend)
         settings, start = begin(config or TrainConfig(), model)
@@ -95,15 +98,15 @@ async def atrain(
         stack.push_async_callback(_release, agent)
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
         if resume is None:
-            directory = RunDir.create(new_path(settings.out, settings.name, model))
             record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
-            if start is not None:
-                start.copy(directory.start)
-                record["start"] = start.to_record()
-            splits.write(directory.scenarios)
-            directory.write_record(record)
+            directory = _create(settings, record, splits, start)
         stack.enter_context(directory.lock())
         opened = await stack.enter_async_context(_backend(backend, model, settings, directory, fresh=resume is None))
+        _record_computing(directory, record, opened, settings)
+        if settings.deterministic:
+            shown.note("deterministic: every completion is computed as if it were alone, which samples more slowly")
+            if isinstance(agent, AgentWithTools):
+                agent.keep_answers(directory.answers)
         interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
         run = TrainingRun(
             agent=agent,
@@ -120,6 +123,20 @@ async def atrain(
             began=began,
         )
         return await _go(run, record)
+
+
+def _record_computing(directory: RunDir, record: dict[str, Any], backend: Backend, config: TrainConfig) -> None:
+    """Record what decides numbers when the run begins; a deterministic one that goes on must find the same.
+
+    Raises:
+        InputError: it does not; names what differs.
+    """
+    environment, using = record.setdefault("environment", {}), {"computing": computing(backend.describe())}
+    if "computing" not in environment:
+        environment |= using
+        directory.write_record(record)
+    elif config.deterministic:
+        check_same_machine(environment, using)
 
 
 async def _release(agent: Agent) -> None:
@@ -285,3 +302,15 @@ def _resumed_model(record: Mapping[str, Any], base_model: str | None) -> str:
     if base_model is not None and base_model != stored:
         raise InputError(f"the run trains {stored!r}; it cannot go on with {base_model!r}")
     return stored
+
+
+def _create(config: TrainConfig, record: dict[str, Any], splits: Splits, start: StartAdapter | None) -> RunDir:
+    if start is not None:
+        record["start"] = start.to_record()
+
+    def fill(directory: RunDir) -> None:
+        splits.write(directory.scenarios)
+        if start is not None:
+            start.copy(directory.start)
+
+    return RunDir.create(new_path(config.out, config.name, str(record["base_model"])), record, fill)

@@ -8,6 +8,7 @@
     start-adapter/                    the adapter the run began from, if from one
     rows/{train,validation}.jsonl     of supervised fine-tuning, in the place of scenarios and trajectories
     checkpoints/step-NNNNNN/
+    tool-answers.jsonl                of a deterministic run, whose agent can keep them
     summary.json, pieces.json, report.html
 
 One process at a time may train in it.
@@ -21,7 +22,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,17 @@ class RunDir:
         self.checkpoints = path / "checkpoints"
         self.start = path / "start-adapter"
         self.report = path / "report.html"
+        self.answers = path / "tool-answers.jsonl"
 
     @classmethod
-    def create(cls, path: Path, parts: Sequence[str] = ("trajectories", "checkpoints", "scenarios")) -> RunDir:
-        """A new run directory with these empty directories in it.
+    def create(
+        cls,
+        path: Path,
+        record: Mapping[str, Any],
+        fill: Callable[[RunDir], None],
+        parts: Sequence[str] = ("trajectories", "checkpoints", "scenarios"),
+    ) -> RunDir:
+        """A new run directory with its record, these empty directories, and what ``fill`` writes; it appears whole, in one move.
 
         Raises:
             InputError: it holds something already, or cannot be written.
@@ -62,12 +70,20 @@ class RunDir:
             raise InputError(
                 f"run directory {str(path)!r} is not empty; choose another name, or go on with it: --resume {path}"
             )
+        draft = cls(path.with_name(f".{path.name}.partial"))
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            if draft.path.exists():
+                shutil.rmtree(draft.path)
             for part in parts:
-                (path / part).mkdir()
-        except OSError as error:
-            raise InputError(f"run directory {str(path)!r} cannot be written: {error.strerror}") from error
+                (draft.path / part).mkdir(parents=True)
+            fill(draft)
+            draft.write_record(record)
+            draft.path.rename(path)
+        except BaseException as error:
+            shutil.rmtree(draft.path, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise InputError(f"run directory {str(path)!r} cannot be written: {error.strerror}") from error
+            raise
         return cls(path)
 
     @classmethod

@@ -30,6 +30,7 @@ from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 from .backend import ADAPTER, Backend
 from .batch import Batch, make_batch
 from .config import TrainConfig
+from .deterministic import refuse_time_limits
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
 from .interrupt import Interrupt
 from .journal import recover
@@ -94,6 +95,8 @@ class TrainingRun:
         number, began = self.step + 1, time.monotonic()
         self.progress.step_started(number, len(scenarios) * self.config.rollout.group_size)
         groups = await self._gather(number, scenarios)
+        if self.config.deterministic:
+            refuse_time_limits(trajectory for group in groups for trajectory in group)
         batch = make_batch(
             groups,
             scale=self.config.advantage_scale,
@@ -102,7 +105,7 @@ class TrainingRun:
             trained_per_group=self.config.trained_per_group,
             max_row_tokens=self.config.max_row_tokens,
         )
-        self._check_versions(batch)
+        self._check_versions(groups, batch)
         self._record(number, groups, batch)
         seconds = {"rollout": time.monotonic() - began}
         figures = await self._train(batch, seconds)
@@ -123,6 +126,7 @@ class TrainingRun:
 
         Raises:
             RewardError: nothing could be scored before training; names the first reason.
+            TrainerError: a time limit cut a rollout of a deterministic run off.
         """
         scenarios = getattr(self.splits, split)
         if not scenarios or self.interrupt.asked:
@@ -134,6 +138,8 @@ class TrainingRun:
         rollouts = await self.interrupt.unless(self._evaluate(scenarios))
         if rollouts is None:
             return None
+        if self.config.deterministic:
+            refuse_time_limits(rollouts)
         seconds = time.monotonic() - began
         done = Evaluation(
             split=split,
@@ -217,7 +223,12 @@ class TrainingRun:
         """The groups of a step, in the order of ``scenarios``: those of a journal that can be used again, and new ones."""
         settings, path = self.config.rollout, self.directory.journal(number)
         found = recover(
-            path, scenarios, group_size=settings.group_size, version=self.version, on_problem=self.progress.warn
+            path,
+            scenarios,
+            group_size=settings.group_size,
+            version=self.version,
+            deterministic=self.config.deterministic,
+            on_problem=self.progress.warn,
         )
         self.directory.write_trajectories(path, [trajectory for group in found.values() for trajectory in group])
         for group in found.values():
@@ -247,13 +258,17 @@ class TrainingRun:
             found |= {group.scenario.id: group for group in fresh}
         return [found[scenario.id] for scenario in scenarios]
 
-    def _check_versions(self, batch: Batch) -> None:
-        wrong = next((sample for sample in batch.samples if sample.version != self.version), None)
-        if wrong is not None:
-            raise ProviderError(
-                f"rollout {wrong.rollout_id!r} was sampled by {wrong.version}, but {self.version} was published: "
-                "the engine serves other weights than it says"
-            )
+    def _check_versions(self, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
+        """Every token that is to be trained was sampled by the weights being served, and says so."""
+        trained = (t for group in groups for t in group if batch.fates[t.rollout_id] == "trained")
+        for trajectory in trained:
+            for turn in trajectory.graph:
+                found = {str(span.version) for span in turn.versions} or {"weights it does not name"}
+                if turn.trainable and found != {str(self.version)}:
+                    raise ProviderError(
+                        f"rollout {trajectory.rollout_id!r} was sampled by {' and '.join(sorted(found))}, but "
+                        f"{self.version} was published: the engine serves other weights than it says"
+                    )
 
     def _record(self, number: int, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
         """Replace the journal by the scored records, each with its fate."""

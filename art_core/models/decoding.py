@@ -71,6 +71,11 @@ class DecodeBatch:
         """How many rows can be admitted."""
         return self._max_rows - len(self.rows)
 
+    @property
+    def computed_tokens(self) -> int:
+        """Tokens forwarded since the start, shared prompts once."""
+        return self.forward_tokens + self.prefixes.computed_tokens
+
     @torch.inference_mode()
     def admit(self, rows: Sequence[Row]) -> None:
         """Prefill new rows and draw the first token of each."""

@@ -1,8 +1,8 @@
 """A second set of weights for sampling: the base with an adapter folded in, the base itself never touched.
 
 Sampling through an unfolded LoRA costs 20-30 % on a CPU. The copy shares every parameter it can with the base; only
-the adapted matrices (all of them, where the precision differs) have buffers of their own, always written from the
-pristine W as W + s B A.
+the adapted matrices (all of them, where the precision differs or ``apart`` is asked for) have buffers of their own,
+always written from the pristine W as W + s B A.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ __all__ = ["FoldedModel", "folded", "share"]
 
 
 class FoldedModel:
-    """``model`` is a runnable copy of ``base`` whose linear weights follow ``fold``."""
+    """``model`` is a runnable copy of ``base`` whose linear weights follow ``fold``.
 
-    def __init__(self, base: PreTrainedModel, *, dtype: torch.dtype | None = None) -> None:
+    ``apart`` gives every linear matrix its own buffer from the start. Where a matrix lies in memory may decide how a
+    product of it is added up; then it lies the same way whatever was folded before.
+    """
+
+    def __init__(self, base: PreTrainedModel, *, dtype: torch.dtype | None = None, apart: bool = False) -> None:
         self._pristine = {
             name: module.weight for name, module in base.named_modules() if isinstance(module, torch.nn.Linear)
         }
@@ -30,6 +34,8 @@ class FoldedModel:
         self._folded: set[str] = set()
         self.model = share(base, self._dtype)
         self._buffers: dict[str, torch.nn.Parameter] = {}
+        for name in self._pristine if apart else ():
+            self._own(name)
 
     def check(self, adapter: AdapterWeights) -> None:
         """Refuse an adapter that does not fit, before anything is changed.

@@ -18,21 +18,25 @@ __all__ = ["score_group", "score_trajectory"]
 
 
 async def score_trajectory(reward: RewardFunction, trajectory: Trajectory, *, seconds: float = math.inf) -> None:
-    """Score one trajectory; where that fails, or takes more than ``seconds``, mark it unscored with the reason."""
+    """Score one trajectory; where that fails, or takes more than ``seconds``, mark it unscored with the reason.
+
+    Time that ran out is also counted in ``metrics["time_limits"]``.
+    """
     name = _name(reward)
     call = workers.call(reward, trajectory, trajectory.scenario, name=f"reward {name} of {trajectory.rollout_id}")
     try:
         value = await _bounded(call, name, seconds)
         _apply(trajectory, name, value if isinstance(value, Reward) else _read(name, value))
     except Exception as error:  # noqa: BLE001 - a reward is foreign code: its failure is a missing reward
-        trajectory.unscore(_reason(name, error))
+        _missing(trajectory, name, error)
 
 
 async def score_group(reward: GroupReward, group: TrajectoryGroup, *, seconds: float = math.inf) -> None:
     """Score the siblings that did not fail, relative to each other.
 
     Where the whole verdict cannot be used (it raised, took more than ``seconds`` or has another length) all of them are
-    marked unscored with the reason. A sibling that failed keeps its own reason.
+    marked unscored with the reason. A sibling that failed keeps its own reason. Time that ran out is also counted in
+    ``metrics["time_limits"]``.
     """
     siblings = [trajectory for trajectory in group if not trajectory.failed]
     if not siblings:
@@ -49,7 +53,7 @@ async def score_group(reward: GroupReward, group: TrajectoryGroup, *, seconds: f
             raise RewardError(f"{name} returned {size} for {len(siblings)} rollouts")
     except Exception as error:  # noqa: BLE001 - a judge is foreign code: its failure is a missing reward
         for trajectory in siblings:
-            trajectory.unscore(_reason(name, error))
+            _missing(trajectory, name, error)
         return
     for trajectory, item in zip(siblings, verdict, strict=True):
         try:
@@ -58,13 +62,23 @@ async def score_group(reward: GroupReward, group: TrajectoryGroup, *, seconds: f
             trajectory.unscore(_reason(name, error))
 
 
+class _TimeUp(RewardError):
+    """No answer within the time a reward has."""
+
+
+def _missing(trajectory: Trajectory, name: str, error: Exception) -> None:
+    trajectory.unscore(_reason(name, error))
+    if isinstance(error, _TimeUp):
+        trajectory.metrics["time_limits"] = trajectory.metrics.get("time_limits", 0) + 1
+
+
 async def _bounded(verdict: Coroutine[Any, Any, Any], name: str, seconds: float) -> Any:
     try:
         async with asyncio.timeout(None if math.isinf(seconds) else seconds) as clock:
             return await verdict
     except TimeoutError as error:
         if clock.expired():
-            raise RewardError(f"{name} gave no answer within {seconds:g} s") from error
+            raise _TimeUp(f"{name} gave no answer within {seconds:g} s") from error
         raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from art_core.scenario import Scenario
@@ -11,7 +12,7 @@ from art_core.scenario import Scenario
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["Agent", "AgentWithEnvironment"]
+__all__ = ["Agent", "AgentWithEnvironment", "AgentWithTools"]
 
 Agent = Callable[[Scenario, "Session"], "Any | Awaitable[Any]"]
 """Any callable. A sync one runs in a worker thread with the caller's context. It talks to the model through the session."""
@@ -26,5 +27,17 @@ class AgentWithEnvironment(Protocol):
     """
 
     def open(self, scenario: Scenario, session: Session) -> AbstractAsyncContextManager[Any]: ...
+
+    async def __call__(self, scenario: Scenario, session: Session) -> Any: ...
+
+
+@runtime_checkable
+class AgentWithTools(Protocol):
+    """An agent that can keep what its tools answered, so that a rollout that is made again sees the same answers."""
+
+    def keep_answers(self, path: Path) -> None:
+        """From now on append every answer to ``path``, and answer from it a call that a rollout of the same id made
+        before, after the same calls."""
+        ...
 
     async def __call__(self, scenario: Scenario, session: Session) -> Any: ...

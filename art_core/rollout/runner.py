@@ -110,6 +110,7 @@ async def _open(agent: Agent, session: Session) -> AbstractAsyncContextManager[A
             session.trajectory.environment = await environment.__aenter__()
     except Exception as error:  # noqa: BLE001 - foreign code: its failure is this rollout's, not the run's
         if clock.expired():
+            session.count("time_limits")
             _fail(session, f"tool: the environment did not open within {session.limits.seconds:g} s")
         else:
             _fail(session, attribute(error))

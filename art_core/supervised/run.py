@@ -166,14 +166,17 @@ async def _create(
 def _fill(
     record: dict[str, Any], config: SftConfig, rows: Rows, start: StartAdapter | None, data: str | Path
 ) -> RunDir:
-    directory = RunDir.create(new_path(config.out, config.name, record["base_model"]), ("checkpoints",))
     record["data"] = str(Path(data).resolve())
-    rows.write(directory.path / "rows")
     if start is not None:
-        start.copy(directory.start)
         record["start"] = start.to_record()
-    directory.write_record(record)
-    return directory
+
+    def fill(directory: RunDir) -> None:
+        rows.write(directory.path / "rows")
+        if start is not None:
+            start.copy(directory.start)
+
+    path = new_path(config.out, config.name, record["base_model"])
+    return RunDir.create(path, record, fill, ("checkpoints",))
 
 
 def _prepare(data: Path, base_model: str, config: SftConfig) -> Prepared:

@@ -23,7 +23,7 @@ from .environment import McpEnvironment
 from .examples import Example, example_messages, parse_examples
 from .hooks import Hook, Hooks
 from .pool import Isolation, Lease, PoolOptions, Runtime
-from .replay import Caller, CallLog, Recording, Replaying
+from .replay import Caller, CallLog, Keeping, Recording, Replaying
 from .workdir import check_fixture, fresh_workdir
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class McpAgent:
             raise InputError("record and replay are both given; a run either records calls or replays them")
         self._record = CallLog(Path(record), reading=False) if record is not None else None
         self._replay = CallLog(Path(replay), reading=True) if replay is not None else None
+        self._kept: CallLog | None = None
         self._catalog: Catalog | None = None
         self._runtime: Runtime | None = None
         self._environments: dict[int, McpEnvironment] = {}
@@ -135,7 +136,7 @@ class McpAgent:
             workdir = None
             if self.uses_workdir:
                 workdir = await stack.enter_async_context(fresh_workdir(self._fixture))
-            caller = self._caller(workdir)
+            caller = self._caller(workdir, session)
             stack.push_async_callback(caller.release)
             environment = McpEnvironment(catalog, caller, workdir=workdir, call_seconds=self._options.call_seconds)
             self._environments[id(session)] = environment
@@ -149,6 +150,17 @@ class McpAgent:
             return await self._loop(scenario, session, environment)
         async with self.open(scenario, session) as environment:
             return await self._loop(scenario, session, environment)
+
+    def keep_answers(self, path: Path) -> None:
+        """Keep the servers' tools and every answer in ``path``; a rollout of an id that is in it is answered from it.
+
+        Answers that are replayed need no keeping.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        if self._replay is None:
+            self._kept, self._catalog = CallLog(path, reading=False), None
 
     async def close(self) -> None:
         """End the sessions that outlive a rollout (``shared`` and ``pool``)."""
@@ -200,21 +212,26 @@ class McpAgent:
     async def _discover(self, runtime: Runtime, server: Server) -> Discovered:
         if self._replay is not None:
             return self._replay.offer(server.name)
-        async with AsyncExitStack() as stack:
-            workdir = None
-            if server.uses_workdir:
-                workdir = await stack.enter_async_context(fresh_workdir(self._fixture))
-            found = await runtime.discover(server, workdir, resources=self._resources)
-        if self._record is not None:
-            self._record.add_discovered(found)
+        found = None if self._kept is None else self._kept.discovered.get(server.name)
+        if found is None:
+            async with AsyncExitStack() as stack:
+                workdir = None
+                if server.uses_workdir:
+                    workdir = await stack.enter_async_context(fresh_workdir(self._fixture))
+                found = await runtime.discover(server, workdir, resources=self._resources)
+        for log in (self._record, self._kept):
+            if log is not None:
+                log.add_discovered(found)
         return found
 
-    def _caller(self, workdir: Path | None) -> Caller:
+    def _caller(self, workdir: Path | None, session: Session) -> Caller:
         stateful = self._options.isolation == "rollout"
         if self._replay is not None:
             return Replaying(self._replay, stateful=stateful)
-        lease = Lease(self._current(), workdir)
-        return lease if self._record is None else Recording(lease, self._record, stateful=stateful)
+        caller: Caller = Lease(self._current(), workdir)
+        if self._kept is not None:
+            caller = Keeping(caller, self._kept, rollout=session.rollout_id, stateful=stateful)
+        return caller if self._record is None else Recording(caller, self._record, stateful=stateful)
 
     def _current(self) -> Runtime:
         """The sessions of the running event loop; those of an earlier loop ended with it."""

@@ -108,7 +108,8 @@ def train_mcp(
     """
     if options.resume is not None:
         raise InputError(f"a run goes on with: art train --resume {options.resume}")
-    config = options.config(_defaults(generated=task.scenarios is None))
+    defaults = _defaults(generated=task.scenarios is None, timed=not options.deterministic)
+    config = options.config(defaults)
     reward_record: dict[str, Any] = {"function": task.reward} if task.reward else {"function": _REWARD, "options": {}}
     reward = make_reward(reward_record)
     given = load_scenarios(task.scenarios) if task.scenarios is not None else None
@@ -132,7 +133,7 @@ def train_mcp(
         parts["scenarios"],
         reward,
         options=options,
-        base=_defaults(generated=given is None),
+        base=defaults,
         validation=parts.get("validation"),
         test=parts.get("test"),
         origin={"agent": {"kind": "mcp", **settings}, "reward": reward_record},
@@ -140,9 +141,11 @@ def train_mcp(
     )
 
 
-def _defaults(*, generated: bool) -> TrainConfig:
+def _defaults(*, generated: bool, timed: bool) -> TrainConfig:
     """What suits short, checkable calls on a laptop: many siblings compared, few trained, little made of hair-breadth
-    differences in partial credit, and samples cool enough that a small model's slips do not hide its decisions."""
+    differences in partial credit, and samples cool enough that a small model's slips do not hide its decisions.
+
+    Without ``timed`` there is no limit on the time the run takes."""
     if not generated:
         return TrainConfig()
     return TrainConfig.build(
@@ -157,7 +160,7 @@ def _defaults(*, generated: bool) -> TrainConfig:
         advantage_scale="none",
         training={"learning_rate": 2e-4, "betas": (0.8, 0.99)},
         steps=60,
-        max_time="11m40s",
+        max_time="11m40s" if timed else None,
     )
 
 

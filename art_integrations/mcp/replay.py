@@ -3,10 +3,13 @@
 A line is one JSON object: what a server offers, or one call with its result. A call is found again by tool, canonical
 arguments and what came before: in sessions of a rollout's own every earlier call counts (they have state), in shared
 ones only how often the same call was made before. The first recording of a call stands.
+
+Kept answers are those of each rollout by its id: one that is made again gets what it got before, and goes on from there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import json
@@ -23,7 +26,7 @@ from art_core.scenario import read_jsonl
 from .catalog import Discovered, ListedTool
 from .results import ToolResult
 
-__all__ = ["CallLog", "Caller", "Recording", "Replaying"]
+__all__ = ["CallLog", "Caller", "Keeping", "Recording", "Replaying"]
 
 
 class Caller(Protocol):
@@ -41,6 +44,8 @@ class CallLog:
         self.path = path
         self.discovered: dict[str, Discovered] = {}
         self._results: dict[str, ToolResult] = {}
+        if not reading:
+            self._mend()
         if reading or path.exists():
             self._read()
 
@@ -67,6 +72,13 @@ class CallLog:
             )
         return self.discovered[server]
 
+    def _mend(self) -> None:
+        """Drop a last line that was cut off while it was written."""
+        data = self.path.read_bytes() if self.path.exists() else b""
+        if not data.endswith(b"\n"):
+            with self.path.open("r+b" if data else "ab") as file:
+                file.truncate(data.rfind(b"\n") + 1)
+
     def _read(self) -> None:
         with _complaints(self.path):
             for row in read_jsonl(self.path):
@@ -84,18 +96,19 @@ class CallLog:
 
 
 class _Keys:
-    """The key of each call of one rollout, in order."""
+    """The key of each call of one rollout, in order; ``rollout`` sets its keys apart from those of others."""
 
-    def __init__(self, *, stateful: bool) -> None:
+    def __init__(self, *, stateful: bool, rollout: str = "") -> None:
         self._stateful = stateful
-        self._history = hashlib.sha256()
+        self._rollout = rollout
+        self._history = hashlib.sha256(rollout.encode())
         self._made: Counter[str] = Counter()
 
     def next(self, tool: ListedTool, arguments: dict[str, Any]) -> str:
         call = canonical_json([tool.server, tool.original, arguments])
         self._made[call] += 1
         if not self._stateful:
-            return hashlib.sha256(f"{call}#{self._made[call]}".encode()).hexdigest()
+            return hashlib.sha256(f"{self._rollout}{call}#{self._made[call]}".encode()).hexdigest()
         self._history.update(call.encode() + b"\n")
         return self._history.hexdigest()
 
@@ -110,6 +123,39 @@ class Recording:
 
     async def call(self, tool: ListedTool, arguments: dict[str, Any], timeout: float) -> ToolResult:
         key = self._keys.next(tool, arguments)
+        result = await self._caller.call(tool, arguments, timeout)
+        self._log.add(key, tool, arguments, result)
+        return result
+
+    async def release(self) -> None:
+        await self._caller.release()
+
+
+class Keeping:
+    """Answers from the log what the rollout called before; makes and keeps every other call.
+
+    A session of the rollout's own has not seen the calls that the log answered, so they are made in it before the first
+    one that is not in the log.
+    """
+
+    def __init__(self, caller: Caller, log: CallLog, *, rollout: str, stateful: bool) -> None:
+        self._caller = caller
+        self._log = log
+        self._stateful = stateful
+        self._keys = _Keys(stateful=stateful, rollout=rollout)
+        self._unseen: list[tuple[ListedTool, dict[str, Any], float]] = []
+        self._catching_up = asyncio.Lock()
+
+    async def call(self, tool: ListedTool, arguments: dict[str, Any], timeout: float) -> ToolResult:
+        key = self._keys.next(tool, arguments)
+        result = self._log.find(key)
+        if result is not None:
+            if self._stateful:
+                self._unseen.append((tool, arguments, timeout))
+            return result
+        async with self._catching_up:
+            while self._unseen:
+                await self._caller.call(*self._unseen.pop(0))
         result = await self._caller.call(tool, arguments, timeout)
         self._log.add(key, tool, arguments, result)
         return result

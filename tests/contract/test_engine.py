@@ -27,7 +27,11 @@ def transformers_engine():
     return TransformersEngine(tiny_model())
 
 
-FACTORIES = {"transformers": transformers_engine}
+def deterministic_engine():
+    return TransformersEngine(tiny_model(), deterministic=True)
+
+
+FACTORIES = {"transformers": transformers_engine, "deterministic": deterministic_engine}
 
 
 @pytest.fixture(params=FACTORIES)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,21 @@ def test_a_person_sees_tools_progress_ledger_and_the_table(train):
         assert text in out
 
 
+def test_a_deterministic_run_keeps_its_tools_answers_and_can_be_resumed(train, capsys, tmp_path):
+    code, out, _ = train("--steps", "1", "--name", "r", "--deterministic", "--max-turns", "2")
+    assert code == 0
+    assert "every completion is computed as if it were alone" in out
+    run = tmp_path / "runs" / "r"
+    record = tomllib.loads((run / "run.toml").read_text())
+    assert record["config"]["deterministic"] is True
+    assert "max_time" not in record["config"]
+    assert record["environment"]["computing"].keys() == {"device", "precision", "threads", "lanes"}
+    assert record["environment"]["computing"]["precision"] == "float32"
+    assert '"discovered"' in (run / "tool-answers.jsonl").read_text()
+    assert main(["train", "--resume", str(run), "--steps", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 2
+
+
 def test_a_run_can_be_resumed_from_the_command_line(train, capsys, tmp_path):
     train("--steps", "1", "--name", "r")
     assert main(["train", "--resume", str(tmp_path / "runs" / "r"), "--steps", "2", "--json"]) == 0
@@ -107,6 +123,7 @@ def test_worked_examples_come_from_training_scenarios_only(train, tmp_path):
         (["--learning-rte", "1"], "unknown option '--learning-rte'; did you mean '--learning-rate'?"),
         (["--exclude-tools", "nothing"], "tool 'nothing' is not offered"),
         (["--max-time", "soon"], "duration 'soon' is not understood"),
+        (["--deterministic", "--max-time", "1m"], "max_time = 60 s would let the clock decide"),
         (["--examples", "-1"], "--examples -1 must be 0 or more"),
         (["--env", "X"], "--env 'X' is not of the form NAME=VALUE"),
         (["--out", "/proc/nowhere"], "/proc/nowhere"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,24 @@ class Chat:
         turn = await self.policy.complete(self.session, messages, tools, params)
         self.session.recorder.add(turn)
         return turn
+
+
+async def test_calls_that_overlap_are_refused_where_they_must_come_one_at_a_time() -> None:
+    go = asyncio.Event()
+
+    class Waiting(TextEngine):
+        async def sample(self, *asked: Any) -> Completion:
+            await go.wait()
+            return await super().sample(*asked)
+
+    chat = Chat(Waiting("a<|im_end|>", "b<|im_end|>"), one_at_a_time=True)
+    first = asyncio.create_task(chat.ask(USER))
+    await asyncio.sleep(0)
+    with pytest.raises(InputError, match="asked the model while an earlier call of it was being answered"):
+        await chat.ask(USER)
+    go.set()
+    assert (await first).reply.content == "a"
+    assert (await chat.ask(USER)).reply.content == "b"
 
 
 async def test_a_turn_holds_what_the_engine_saw_and_drew() -> None:

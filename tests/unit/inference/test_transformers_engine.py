@@ -38,11 +38,12 @@ async def engine(request):
     await engine.close()
 
 
+@pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_t27_logprobs_equal_a_fresh_forward_of_the_same_ids(family):
+async def test_t27_logprobs_equal_a_fresh_forward_of_the_same_ids(family, deterministic):
     model = tiny_model(family)
-    engine = TransformersEngine(model)
-    prompts = prompts_with_shared_prefix(3)
+    engine = TransformersEngine(model, deterministic=deterministic)
+    prompts = prompts_with_shared_prefix(3, shared=80)
     completions = await sample_all(engine, prompts, SamplingParams(max_tokens=30, temperature=1.0))
     await engine.close()
     for prompt, completion in zip(prompts, completions, strict=True):
@@ -213,6 +214,37 @@ async def test_a_closed_engine_says_so(engine):
     await engine.close()
     with pytest.raises(ProviderError, match="closed"):
         await engine.sample([1], SamplingParams(max_tokens=1), None, 0)
+
+
+async def test_t25_a_deterministic_completion_has_the_same_bits_whenever_it_is_asked_for(tmp_path):
+    adapter_on_disk(tmp_path, seed=1)
+    prompts = [[*range(1, 3 + 7 * (number % 4))] for number in range(24)]
+    params = SamplingParams(max_tokens=20)
+
+    async def draw(number, delay):
+        await asyncio.sleep(delay)
+        completion = await engine.sample(prompts[number], params, None, number)
+        return completion.ids, completion.logprobs
+
+    found = []
+    for delays in ([0.0] * 24, [0.003 * (number * 7 % 24) for number in range(24)], [0.2] + [0.0] * 23):
+        engine = TransformersEngine(tiny_model(), deterministic=True)
+        await engine.load(PolicyVersion("default", 1), tmp_path)
+        found.append(await asyncio.gather(*(draw(number, delay) for number, delay in enumerate(delays))))
+        await engine.close()
+    assert found[0] == found[1] == found[2]
+
+
+async def test_a_deterministic_engine_gives_the_same_bits_before_and_after_an_adapter_was_folded(tmp_path):
+    adapter_on_disk(tmp_path, seed=1)
+    engine = TransformersEngine(tiny_model(), deterministic=True)
+    params, base = SamplingParams(max_tokens=12), PolicyVersion("default", 0)
+    first = await engine.sample([1, 2, 3], params, base, 0)
+    await engine.load(PolicyVersion("default", 1), tmp_path)
+    await engine.sample([1, 2, 3], params, None, 0)
+    again = await engine.sample([1, 2, 3], params, base, 0)
+    await engine.close()
+    assert (first.ids, first.logprobs) == (again.ids, again.logprobs)
 
 
 async def test_it_is_an_engine(engine):

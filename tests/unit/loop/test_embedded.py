@@ -1,4 +1,7 @@
 import asyncio
+import io
+import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -6,8 +9,10 @@ import torch
 from art_core.errors import ProviderError
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend
+from art_core.loop.run import atrain
 from art_core.messages import Message
 from art_core.models.lora import read_adapter
+from art_core.observe.progress import Progress
 from art_core.rollout.group import gather
 from art_core.scenario import Scenario
 from art_core.training.advantages import group_advantages
@@ -120,3 +125,45 @@ async def test_it_says_what_it_runs_on(backend):
     assert facts["precision"] == "float32"
     assert facts["chat template"] == "with the fallback tool section"
     assert facts["probe"]["float32_gflops"] > 0
+
+
+async def halting(scenario, session):
+    """Asks twice, with a tool in between that takes as long as it likes."""
+    messages = [Message(role="user", content=scenario.input)]
+    reply = (await session.turn(messages)).reply
+    await asyncio.sleep(random.SystemRandom().random() * 0.05)
+    return (await session.turn([*messages, reply, Message(role="user", content="and then?")])).reply.text
+
+
+def spread(trajectory, scenario):
+    return sum(sum(turn.completion_ids) for turn in trajectory.turns) % 97 / 97
+
+
+async def test_t25_a_deterministic_run_leaves_the_same_bytes_whatever_its_tools_delays(tmp_path):
+    model = save_tiny(tmp_path / "model", "qwen3")
+    left = []
+    for number in range(2):
+        config = TrainConfig(
+            steps=2,
+            deterministic=True,
+            name="run",
+            out=str(tmp_path / str(number)),
+            rollout={"max_tokens": 8, "group_size": 4, "scenarios_per_step": 3, "concurrency": 5 + 3 * number},
+            lora={"rank": 4},
+            training={"micro_batch_tokens": 128},
+            evaluation={"validation": 0, "test": 0},
+        )
+        scenarios = [Scenario(f"s{i}", f"{i} " * (i + 1)) for i in range(6)]
+        progress = Progress(quiet=True, out=io.StringIO(), err=io.StringIO())
+        result = await atrain(halting, scenarios, spread, base_model=str(model), config=config, progress=progress)
+        assert result.summary["updates"] == 2
+        files = sorted((result.run_dir / "checkpoints").glob("*/*.safetensors"))
+        left.append({str(path.relative_to(result.run_dir)): path.read_bytes() for path in files})
+    assert len(left[0]) == 4
+    assert left[0] == left[1]
+
+
+async def test_a_deterministic_run_is_not_made_on_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr("art_core.loop.embedded.probe", lambda: SimpleNamespace(device="cuda"))
+    with pytest.raises(ValueError, match="a deterministic run computes on a CPU, not on cuda"):
+        EmbeddedBackend(str(save_tiny(tmp_path)), TrainConfig(deterministic=True))

@@ -44,8 +44,7 @@ def made(tmp_path_factory):
     """A base and a run on it with checkpoints of steps 1 to 3, ended with step 2 as its best."""
     place = tmp_path_factory.mktemp("made")
     base = save_tiny(place / "base")
-    run = RunDir.create(place / "clerk")
-    run.write_record({"base_model": str(base)})
+    run = RunDir.create(place / "clerk", {"base_model": str(base)}, lambda run: None)
     template = Renderer(load_tokenizer(str(base))).chat_template
     for step in (1, 2, 3):
         model = attach(tiny_model(), LoraConfig(rank=2))

@@ -54,6 +54,24 @@ def test_what_a_run_took_over_from_its_start_is_not_asked_again():
         stored.resumed(TrainConfig.build({"lora": {"start": "runs/b"}}))
 
 
+def test_a_deterministic_run_has_no_limit_of_time():
+    with pytest.raises(InputError, match=r"^max_time = 600 s would let the clock decide when a deterministic run ends"):
+        TrainConfig.build(deterministic=True, max_time="10m")
+
+
+@pytest.mark.parametrize(
+    ("deterministic", "precision", "computed"),
+    [(True, "auto", "float32"), (True, "bfloat16", "bfloat16"), (False, "auto", "auto")],
+)
+def test_a_deterministic_run_measures_no_precision(deterministic, precision, computed):
+    assert TrainConfig(deterministic=deterministic, precision=precision).computed_in == computed
+
+
+def test_a_run_does_not_become_deterministic_halfway():
+    with pytest.raises(InputError, match=r"deterministic is False in the run and True now"):
+        TrainConfig().resumed(TrainConfig(deterministic=True))
+
+
 def test_a_resumed_run_may_change_its_limits_only():
     stored = TrainConfig(steps=3)
     assert stored.resumed(TrainConfig(steps=9, max_time="1m")).steps == 9

@@ -101,6 +101,28 @@ async def test_complete_groups_of_the_cut_step_are_used_again(tmp_path):
     assert len(set(asked)) == 8 + 1  # two groups, and the trial before the run
 
 
+@pytest.mark.parametrize(("owner", "method", "count"), [PLACES[5], PLACES[14], PLACES[20], PLACES[28]])
+async def test_t28_each_scenario_has_exactly_its_siblings_over_epochs_and_a_resume(
+    tmp_path, monkeypatch, owner, method, count
+):
+    more = {"evaluation": {"validation": 0, "test": 0}, "steps": 8}
+    few = SCENARIOS[:6]  # two steps of three are an epoch
+    with monkeypatch.context() as patch:
+        kill(patch, owner, method, count)
+        with pytest.raises(BaseException, match="killed"):
+            await atrain(agent, few, reward, backend=FakeBackend(), config=config(tmp_path, **more), progress=quiet())
+    again = await resume(tmp_path / "run")
+    rollouts = [
+        [t.rollout_id for t in store.read(again.run_dir / "trajectories" / f"step-{step:06d}.jsonl")]
+        for step in range(1, 9)
+    ]
+    for epoch in range(4):
+        ids = [rollout_id for step in rollouts[2 * epoch : 2 * epoch + 2] for rollout_id in step]
+        siblings = [rollout_id.split("-", 1)[1] for rollout_id in ids]
+        assert sorted(siblings) == sorted(f"s{number}-{sibling}" for number in range(6) for sibling in range(4))
+    assert sum(row["ledger"]["rollouts"]["sampled"] for row in numbers(again.run_dir) if row["kind"] == "train") == 96
+
+
 async def test_more_steps_can_be_asked_of_a_finished_run(tmp_path):
     first = await start(tmp_path, steps=2)
     again = await resume(first.run_dir, config=config(tmp_path, steps=4))

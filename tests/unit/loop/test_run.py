@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
 import time
 
@@ -11,6 +13,7 @@ from art_core.loop.run import atrain, train
 from art_core.observe.ledger import Ledger
 from art_core.observe.metrics import read_metrics
 from art_core.trajectory import store
+from art_core.trajectory.graph import PolicyVersion, Span
 from art_core.trajectory.trajectory import Reward
 
 from .fake import SCENARIOS, FakeBackend, agent, config, quiet, reward
@@ -163,7 +166,7 @@ async def test_a_foreign_failure_in_training_surfaces_at_once(tmp_path):
     assert time.monotonic() - began < 10
 
 
-async def test_an_engine_that_serves_other_weights_is_found_out(tmp_path):
+async def test_t22_an_engine_that_serves_other_weights_is_found_out(tmp_path):
     class Forgetful(FakeBackend):
         def policy(self, *, evaluating, version):
             return super().policy(evaluating=evaluating, version=self.served)
@@ -173,6 +176,80 @@ async def test_an_engine_that_serves_other_weights_is_found_out(tmp_path):
 
     with pytest.raises(ProviderError, match="sampled by default@0, but default@1 was published"):
         await run(tmp_path, Forgetful())
+
+
+class Relabelling(FakeBackend):
+    """Says of its training rollouts that these spans sampled them, after the first update."""
+
+    def __init__(self, *spans):
+        super().__init__()
+        self.spans = spans
+
+    def policy(self, *, evaluating, version):
+        policy = super().policy(evaluating=evaluating, version=version)
+        if not evaluating and version.step:
+            complete = policy.complete
+
+            async def relabelled(*arguments):
+                return dataclasses.replace(await complete(*arguments), versions=self.spans)
+
+            policy.complete = relabelled
+        return policy
+
+
+@pytest.mark.parametrize(
+    ("spans", "told"),
+    [
+        ((Span(0, PolicyVersion("default", 0)),), "sampled by default@0"),
+        ((Span(0, PolicyVersion("default", 1)), Span(1, PolicyVersion("default", 2))), "default@1 and default@2"),
+        ((Span(0, PolicyVersion("default", 0)), Span(1, PolicyVersion("default", 1))), "default@0 and default@1"),
+        ((), "sampled by weights it does not name"),
+    ],
+)
+async def test_t22_a_token_of_other_weights_is_never_trained(tmp_path, spans, told):
+    backend = Relabelling(*spans)
+    with pytest.raises(ProviderError, match=f"{told}, but default@1 was published"):
+        await run(tmp_path, backend)
+    assert len(backend.trained) == 1
+
+
+async def test_t22_every_token_span_of_a_step_carries_the_one_version_that_was_served(tmp_path):
+    result = await run(tmp_path)
+    served = "default@0"
+    for row in rows(result, "train"):
+        stored = store.read(result.run_dir / "trajectories" / f"step-{row['step']:06d}.jsonl")
+        assert {str(span.version) for t in stored for turn in t.graph for span in turn.versions} == {served}
+        served = row["version"]
+    assert served == rows(result, "train")[-1]["version"] != "default@0"
+
+
+async def test_a_deterministic_run_ends_where_a_time_limit_cut_a_rollout_off(tmp_path):
+    async def stuck(scenario, session):
+        text = await agent(scenario, session)
+        if session.rollout_id.startswith("2-") and session.rollout_id.endswith("-1") and not session.evaluating:
+            await asyncio.sleep(60)
+        return text
+
+    more = {
+        "deterministic": True,
+        "rollout": {"group_size": 4, "scenarios_per_step": 3, "limits": {"seconds": 0.5}},
+    }
+    with pytest.raises(TrainerError, match=r"rollout '2-s\d+-1' or its reward was cut off by a time limit"):
+        await run(tmp_path, agent=stuck, **more)
+    again = await run(tmp_path, resume=tmp_path / "run")
+    other = await run(tmp_path / "other", **more)
+    assert [row["reward_mean"] for row in rows(again, "train")] == [row["reward_mean"] for row in rows(other, "train")]
+
+
+async def test_a_deterministic_evaluation_ends_where_a_reward_had_no_time(tmp_path):
+    def slow(trajectory, scenario):
+        if not trajectory.rollout_id.startswith("preflight"):
+            time.sleep(0.4)
+        return reward(trajectory, scenario)
+
+    limits = {"reward_seconds": 0.1}
+    with pytest.raises(TrainerError, match=r"rollout '0-s\d+-0' or its reward was cut off by a time limit"):
+        await run(tmp_path, reward=slow, deterministic=True, rollout={"limits": limits, "scenarios_per_step": 3})
 
 
 async def test_bad_rewards_are_refused_before_anything_is_made(tmp_path):

@@ -21,6 +21,19 @@ def test_every_epoch_has_every_scenario_once_and_no_step_one_twice(sizes, seed):
     assert all(len(set(drawn[start : start + n])) == n for start in range(0, len(drawn), n))
 
 
+@given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n), st.integers(0, 3 * n))))
+def test_t28_no_scenario_is_repeated_or_lost_over_epochs_and_a_resume(sizes):
+    n, size, begin = sizes
+    whole = Schedule(SCENARIOS[:n], size, seed=5)
+    steps = 4 * n
+    drawn = [scenario.id for step in range(1, begin + 1) for scenario in whole.batch(step)]
+    resumed = Schedule(SCENARIOS[:n], size, seed=5)
+    drawn += [scenario.id for step in range(begin + 1, steps + 1) for scenario in resumed.batch(step)]
+    ahead, at_least = max(map(drawn.count, drawn)), min(drawn.count(s.id) for s in SCENARIOS[:n])
+    assert sum(map(drawn.count, {s.id for s in SCENARIOS[:n]})) == steps * size
+    assert ahead - at_least <= 1
+
+
 def test_a_schedule_can_be_entered_anywhere():
     whole = Schedule(SCENARIOS, 4, seed=1)
     batches = [whole.batch(step) for step in range(1, 20)]

@@ -53,6 +53,7 @@ def checkpoint(directory, base_model="coin", seed=0):
 def settings(tmp_path, start, **more):
     values = {
         "steps": 2,
+        "deterministic": True,
         "name": "run",
         "out": str(tmp_path / "runs"),
         "precision": "float32",

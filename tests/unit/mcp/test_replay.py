@@ -15,6 +15,23 @@ async def play(mcp, *calls):
         return [(await environment.call_tool(name, arguments)).text for name, arguments in calls]
 
 
+class Rollout:
+    """A session as far as keeping answers asks for one."""
+
+    def __init__(self, rollout_id):
+        self.rollout_id = rollout_id
+
+
+async def kept(path, rollout_id, *calls, server=None, **options):
+    """Make the calls of a rollout with an agent that keeps answers in ``path``."""
+    mcp = McpAgent(server or Server(name="rich", command=tuple(rich())), **options)
+    mcp.keep_answers(path)
+    async with mcp.open(Scenario("s", "x"), Rollout(rollout_id)) as environment:
+        answers = [(await environment.call_tool(name, arguments)).text for name, arguments in calls]
+    await mcp.close()
+    return answers
+
+
 @pytest.fixture
 def record(tmp_path):
     """Record calls of rollouts into a file."""
@@ -65,6 +82,56 @@ async def test_recording_on_keeps_what_is_there(record):
     await record([("get", {})])
     assert path.read_text() == before
     assert [json.loads(line).get("tool") for line in before.splitlines()] == [None, "get"]
+
+
+async def test_a_rollout_that_is_made_again_gets_its_answers_and_goes_on_from_there(tmp_path):
+    """The session of its own that goes on has seen what was answered from the file."""
+    path = tmp_path / "answers.jsonl"
+    assert await kept(path, "1-s-0", ("add", {"by": 2}), ("add", {"by": 3})) == ["2", "5"]
+    again = [("add", {"by": 2}), ("add", {"by": 3}), ("add", {"by": 4})]
+    assert await kept(path, "1-s-0", *again[:2], server=OFF) == ["2", "5"]
+    assert await kept(path, "1-s-0", *again) == ["2", "5", "9"]
+    assert await kept(path, "1-s-0", *again, server=OFF) == ["2", "5", "9"]
+
+
+async def test_another_rollout_asks_for_itself(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    await kept(path, "1-s-0", ("add", {"by": 2}))
+    with pytest.raises(ToolError, match="no-such-program"):
+        await kept(path, "1-s-1", ("add", {"by": 2}), server=OFF)
+    assert await kept(path, "1-s-1", ("get", {})) == ["0"]
+
+
+async def test_kept_answers_of_shared_sessions_are_found_without_their_history(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    first = await kept(path, "1-s-0", ("add", {"by": 2}), ("a.b/c", {}), isolation="shared")
+    again = await kept(path, "1-s-0", ("a.b/c", {}), ("add", {"by": 2}), server=OFF, isolation="shared")
+    assert again == first[::-1]
+
+
+async def test_an_answer_that_a_kill_cut_off_is_asked_for_again(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    await kept(path, "1-s-0", ("add", {"by": 2}), ("add", {"by": 3}))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])
+    assert await kept(path, "1-s-0", ("add", {"by": 2}), ("add", {"by": 3})) == ["2", "5"]
+    assert path.read_bytes() == whole
+
+
+async def test_answers_that_are_replayed_need_no_keeping(record, tmp_path):
+    path, _ = await record([("get", {})])
+    mcp = McpAgent(OFF, replay=path)
+    mcp.keep_answers(tmp_path / "answers.jsonl")
+    assert await play(mcp, ("get", {})) == ["0"]
+    assert not (tmp_path / "answers.jsonl").exists()
+
+
+async def test_keeping_and_recording_go_together(tmp_path):
+    path, calls = tmp_path / "answers.jsonl", [("add", {"by": 2}), ("add", {"by": 3})]
+    await kept(path, "1-s-0", *calls, record=tmp_path / "first.jsonl")
+    await kept(path, "1-s-0", *calls, server=OFF, record=tmp_path / "second.jsonl")
+    for name in ("first.jsonl", "second.jsonl"):
+        assert await play(McpAgent(OFF, replay=tmp_path / name), *calls) == ["2", "5"]
 
 
 async def test_a_server_that_was_not_recorded_is_named(record):

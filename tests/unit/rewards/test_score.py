@@ -107,6 +107,7 @@ async def test_a_reward_that_takes_too_long_is_missing() -> None:
     t = trajectory()
     await score_trajectory(slow, t, seconds=0.05)
     assert (t.reward, t.reward_reason) == (None, "reward: slow gave no answer within 0.05 s")
+    assert t.metrics == {"time_limits": 1}
 
 
 async def test_a_new_verdict_replaces_the_old_one() -> None:

@@ -130,6 +130,33 @@ write_directory(pathlib.Path(sys.argv[1]) / "step-000002", fill)
 """
 
 
+KILLED_RENAMING = """
+import os, pathlib, signal, sys
+from art_core.training.manifest import write_directory
+rename, left = pathlib.Path.rename, [int(sys.argv[2])]
+def counting(path, target):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(path, target)
+pathlib.Path.rename = counting
+write_directory(pathlib.Path(sys.argv[1]) / "step-000002", lambda place: (place / "data").write_text("new"))
+"""
+
+
+@pytest.mark.parametrize(("renames", "ended", "step"), [(0, -9, 1), (1, -9, 1), (2, 0, 2)])
+def test_t21_killed_while_a_damaged_one_is_replaced_loses_nothing(tmp_path, renames, ended, step):
+    write(tmp_path, 1)
+    cut(write(tmp_path, 2))
+    killed = subprocess.run([sys.executable, "-c", KILLED_RENAMING, str(tmp_path), str(renames)], check=False)
+    assert killed.returncode == ended
+    assert latest(tmp_path).step == step
+    if ended:
+        write(tmp_path, 2)
+    assert latest(tmp_path).step == 2
+    assert (tmp_path / "step-000002.damaged" / "data").read_text() == ""
+
+
 def test_t21_killed_by_the_system_leaves_the_previous_one(tmp_path):
     write(tmp_path, 1)
     with subprocess.Popen(
