@@ -24,6 +24,9 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "max_time": ("max_time",),
     "target": ("target",),
     "patience": ("patience",),
+    "keep_checkpoints": ("keep_checkpoints",),
+    "best_metric": ("best_metric",),
+    "best_mode": ("best_mode",),
     "seed": ("seed",),
     "name": ("name",),
     "out": ("out",),
@@ -79,6 +82,12 @@ class TrainOptions:
     """Scenarios held out to choose the best adapter."""
     test: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Scenarios held out for the figures before and after."""
+    keep_checkpoints: Annotated[int | None, Parameter(group=_RUN)] = None
+    """Newest checkpoints to keep; the best one is kept besides."""
+    best_metric: Annotated[str | None, Parameter(group=_RUN)] = None
+    """Figure that decides which one is the best, such as reward, reward_mean or reward_parts.format."""
+    best_mode: Annotated[Literal["max", "min"] | None, Parameter(group=_RUN)] = None
+    """Whether more or less of it is better."""
     seed: Annotated[int | None, Parameter(group=_RUN)] = None
     """Of everything random."""
     precision: Annotated[Literal["auto", "float32", "bfloat16"] | None, Parameter(group=_RUN)] = None
@@ -88,7 +97,7 @@ class TrainOptions:
     out: Annotated[str | None, Parameter(group=_RUN)] = None
     """Directory to put runs in. Default: runs."""
     resume: Annotated[str | None, Parameter(group=_RUN)] = None
-    """Directory of a run to go on with; only when to stop may be changed."""
+    """Directory of a run to go on with; only when to stop and what to keep may be changed."""
     json_output: Annotated[bool, Parameter(name="--json", negative="", group=_RUN)] = False
     """Print the summary as one JSON object; progress goes to standard error."""
     quiet: Annotated[bool, Parameter(negative="", group=_RUN)] = False

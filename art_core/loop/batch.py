@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ from art_core.observe.ledger import Fate, Ledger
 from art_core.training.advantages import EPSILON, Baseline, Scale, has_spread, step_advantages
 from art_core.trajectory.samples import TrainingSample
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
+
+from .figures import PARTS, mean_parts
 
 __all__ = ["Batch", "make_batch"]
 
@@ -35,14 +37,17 @@ class Batch:
     rewards: list[float] = field(default_factory=list)
     """The scores that are there."""
     successes: list[bool] = field(default_factory=list)
+    parts: list[Mapping[str, float]] = field(default_factory=list)
+    """The parts of each score."""
 
     def figures(self) -> dict[str, Any]:
-        """``reward_mean``, ``reward_std`` (population) and ``success`` of the scored rollouts; None where unknown."""
+        """``reward_mean``, ``reward_std`` (population), ``success`` and the means of the ``reward_parts`` of the scored
+        rollouts; None where unknown."""
         n = len(self.rewards)
         mean = math.fsum(self.rewards) / n if n else None
         spread = None if mean is None else math.sqrt(math.fsum((r - mean) ** 2 for r in self.rewards) / n)
         success = sum(self.successes) / len(self.successes) if self.successes else None
-        return {"reward_mean": mean, "reward_std": spread, "success": success}
+        return {"reward_mean": mean, "reward_std": spread, "success": success, PARTS: mean_parts(self.parts)}
 
 
 def make_batch(
@@ -128,6 +133,7 @@ def _enter(batch: Batch, trajectory: Trajectory, fate: Fate, rows: list[Training
     batch.samples.extend(rows)
     if trajectory.reward is not None and not trajectory.failed:
         batch.rewards.append(trajectory.reward)
+        batch.parts.append(trajectory.reward_parts)
         if trajectory.success is not None:
             batch.successes.append(trajectory.success)
 

@@ -18,6 +18,9 @@ from art_core.rollout.limits import Limits
 from art_core.training.advantages import EPSILON, Baseline, Scale
 from art_core.training.config import TrainingConfig
 
+from .figures import Metric
+from .retention import Mode
+
 __all__ = [
     "LIMITS",
     "Duration",
@@ -28,8 +31,11 @@ __all__ = [
     "parse_duration",
 ]
 
-LIMITS = frozenset({"steps", "max_time", "target", "patience", "flat_steps", "keep_checkpoints"})
-"""Fields of ``TrainConfig`` that only say when to stop or what to keep: a resumed run may change them."""
+LIMITS = frozenset(
+    {"steps", "max_time", "target", "patience", "flat_steps", "keep_checkpoints", "best_metric", "best_mode"}
+)
+"""Fields of ``TrainConfig`` that only say when to stop or what to keep: a resumed run may change them. ``best_metric`` is
+one: it decides no number of any step, and it is judged anew from all rows, over the checkpoints that are still there."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -107,11 +113,17 @@ class TrainConfig(Config):
     target: float | None = None
     """Stop when the validation success rate (the mean reward, where the reward tells no success) reaches this."""
     patience: int | None = Field(default=None, ge=1)
-    """Stop after so many validations in a row without a new best one."""
+    """Stop after so many validations in a row without a new best one (by ``best_metric``, where that is one of theirs)."""
     flat_steps: int = Field(default=8, ge=1)
     """Stop after so many steps in a row in which all siblings scored the same, so that nothing could be trained."""
     keep_checkpoints: int = Field(default=3, ge=1)
     """Newest checkpoints to keep; the best one is kept besides."""
+    best_metric: str | None = None
+    """The figure of validations (``reward``, ``success``, ``reward_parts.format``) or of training steps (``reward_mean``,
+    ``kl_behaviour``, ``train.success``) that decides which checkpoint is the best: the one that is kept, and measured and
+    handed over at the end. Unless given: the success of validations, then their mean reward."""
+    best_mode: Mode = "max"
+    """Whether more or less of ``best_metric`` is better."""
     seed: int = 0
     """Of everything random."""
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -142,11 +154,26 @@ class TrainConfig(Config):
         for name in ("target", "patience"):
             if getattr(self, name) is not None and self.evaluation.validation == 0:
                 raise InputError(f"{name} needs validation scenarios; set evaluation.validation above 0")
+        self._check_best()
         if self.advantage_scale == "none" and self.advantage_epsilon != EPSILON:
             raise InputError(
                 f"advantage_epsilon = {self.advantage_epsilon:g} has no effect with advantage_scale 'none'"
             )
         return self
+
+    def _check_best(self) -> None:
+        if self.best_metric is None:
+            if self.best_mode != "max":
+                raise InputError(f"best_mode = {self.best_mode!r} has no effect without best_metric")
+            return
+        metric = Metric.parse(self.best_metric)
+        if metric.source == "validation" and self.evaluation.validation == 0:
+            raise InputError(
+                f"best_metric {self.best_metric!r} needs validation scenarios; set evaluation.validation above 0, or name "
+                "a figure of training steps, such as reward_mean"
+            )
+        if metric.column == "kl_base" and self.training.kl_coefficient == 0:
+            raise InputError("best_metric 'kl_base' is measured only with training.kl_coefficient above 0")
 
     def resumed(self, other: TrainConfig) -> TrainConfig:
         """This configuration with the limits of ``other``, for going on with a run that began with this one.

@@ -30,6 +30,7 @@ from art_core.training.manifest import latest
 from .backend import Backend
 from .config import TrainConfig
 from .environment import fingerprint
+from .figures import Metric
 from .interrupt import Interrupt
 from .preflight import preflight
 from .result import RunResult
@@ -92,6 +93,7 @@ async def atrain(
         model = _model(base_model, backend)
         splits = _splits(scenarios, validation, test, settings)
     Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
+    _check_validation(settings, splits)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
@@ -101,6 +103,9 @@ async def atrain(
             splits.write(directory.scenarios)
             directory.write_record(record)
         stack.enter_context(directory.lock())
+        if resume is not None and record.get("config") != settings.to_dict():
+            record = {**record, "config": settings.to_dict()}
+            directory.write_record(record)
         opened = await stack.enter_async_context(_backend(backend, model, settings, directory))
         interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
         run = TrainingRun(
@@ -256,6 +261,22 @@ def _model(base_model: str | None, backend: Backend | None) -> str:
     if not base_model:
         raise InputError("base_model is needed, for example 'smollm2-135m'; see: art models")
     return base_model
+
+
+def _check_validation(config: TrainConfig, splits: Splits) -> None:
+    """
+    Raises:
+        InputError: there are no validation scenarios, and something that was asked for is measured on them.
+    """
+    metric = config.best_metric
+    uses = {
+        "target": config.target is not None,
+        "patience": config.patience is not None,
+        "best_metric": metric is not None and Metric.parse(metric).source == "validation",
+    }
+    asked = next((name for name, used in uses.items() if used), None)
+    if asked is not None and not splits.validation:
+        raise InputError(f"{asked} = {getattr(config, asked)!r} needs validation scenarios, and there are none")
 
 
 def _resumed_config(record: Mapping[str, Any], config: TrainConfig | None) -> TrainConfig:

@@ -9,7 +9,7 @@ from art_core.observe.ledger import Ledger
 
 from .evaluate import gain
 from .result import RunResult
-from .stopping import Stop, best_step
+from .stopping import Stop
 from .training_run import TrainingRun
 
 __all__ = ["conclude"]
@@ -22,8 +22,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
     """Write summary.json and give the result."""
     before, after = run.evaluated("before", "test"), run.evaluated("after", "test")
     difference = gain(before, after) if before and after else None
-    best = best_step(run.rows)
-    chosen = run.step if best is None else best
+    chosen = run.best_step()
     checkpoint = run.directory.checkpoint(chosen) if chosen else None
     train = [row for row in run.rows if row["kind"] == "train"]
     summary = {

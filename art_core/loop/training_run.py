@@ -31,11 +31,13 @@ from .backend import ADAPTER, Backend
 from .batch import Batch, make_batch
 from .config import TrainConfig
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
+from .figures import REPORTED
 from .interrupt import Interrupt
 from .journal import recover
+from .retention import best_step, kept_steps, without_figure
 from .rundir import RunDir
 from .splits import Schedule, Splits
-from .stopping import Clock, Stop, best_step, why_stop
+from .stopping import Clock, Stop, why_stop
 
 __all__ = ["TrainingRun"]
 
@@ -60,6 +62,8 @@ class TrainingRun:
     step: int = 0
     updates: int = 0
     """Training steps that changed the weights: the version being served."""
+    warned: bool = False
+    """Whether it was told that no row has ``best_metric``."""
     clock: Clock = field(default_factory=lambda: Clock(limit=None))
     began: float = field(default_factory=time.monotonic)
 
@@ -73,11 +77,12 @@ class TrainingRun:
         if self.step == 0:
             await self.evaluate("before", "validation")
             await self.evaluate("before", "test")
+        self.prune()
         schedule = Schedule(self.splits.train, self.config.rollout.scenarios_per_step, seed=self.config.seed)
         while not self.interrupt.asked:
             if self.step and self.step % self.config.evaluation.every == 0:
                 await self.evaluate("step", "validation")
-                self.directory.prune_checkpoints(self.config.keep_checkpoints, best_step(self.rows))
+                self.prune()
             self.clock.spent = time.monotonic() - self.began
             if stop := why_stop(self.rows, self.config, self.clock):
                 return await self._close(stop)
@@ -109,7 +114,7 @@ class TrainingRun:
         seconds["checkpoint"] = time.monotonic() - start
         self.step = number
         self.write("train", **row, seconds_checkpoint=round(seconds["checkpoint"], 3))
-        self.directory.prune_checkpoints(self.config.keep_checkpoints, best_step(self.rows))
+        self.prune()
         self.progress.step_done(self.rows[-1])
         recent = [row["seconds_step"] for row in self.rows if row["kind"] == "train"][-3:]
         self.clock.step = max(recent) + seconds["checkpoint"]
@@ -176,14 +181,45 @@ class TrainingRun:
         if not self.step:
             return stop
         await self.evaluate("step", "validation")
-        best = best_step(self.rows)
-        if best is not None and best != self.step:
+        self.prune()
+        best = self.best_step()
+        self._tell_lost(best)
+        if best != self.step:
             await self._serve(best)
         if not self.interrupt.asked:
             await self.evaluate("after", "test")
         if self.interrupt.asked:
             return Stop(reason="interrupted", text=f"interrupted in the evaluation after step {self.step}")
         return stop
+
+    def best_step(self) -> int:
+        """The step whose adapter is the run's result: the best one on disk, the last one where none has a figure."""
+        metric, mode = self.config.best_metric, self.config.best_mode
+        best = best_step(self.rows, metric, mode, among=self.directory.checkpoint_steps())
+        return self.step if best is None else best
+
+    def _tell_lost(self, chosen: int) -> None:
+        metric = self.config.best_metric
+        best = best_step(self.rows, metric, self.config.best_mode)
+        if best not in (None, chosen):
+            by = metric or "validation"
+            self.progress.warn(f"step {best} is the best by {by}, but its checkpoint is gone; step {chosen} is used")
+
+    def prune(self) -> None:
+        """Remove the checkpoints that need not be kept any longer."""
+        metric = self.config.best_metric
+        if metric is not None and not self.warned and (problem := without_figure(self.rows, metric)):
+            self.warned = True
+            self.progress.warn(problem)
+        kept = kept_steps(
+            self.rows,
+            self.directory.checkpoint_steps(),
+            step=self.step,
+            keep=self.config.keep_checkpoints,
+            metric=metric,
+            mode=self.config.best_mode,
+        )
+        self.directory.keep_checkpoints(kept)
 
     async def _serve(self, step: int) -> None:
         """Load and publish the adapter of an earlier step, to be measured."""
@@ -284,17 +320,6 @@ class TrainingRun:
 
     def _row(self, batch: Batch, report: Mapping[str, Any], seconds: Mapping[str, float]) -> Row:
         ledger = batch.ledger
-        shown = (
-            "loss",
-            "grad_norm",
-            "learning_rate",
-            "ratio_mean",
-            "clip_fraction",
-            "kl_behaviour",
-            "kl_base",
-            "entropy",
-            "forward_tokens",
-        )
         rollout_seconds = max(seconds["rollout"], 1e-9)
         return {
             **batch.figures(),
@@ -303,7 +328,7 @@ class TrainingRun:
             "trained_tokens": ledger["trained"].tokens,
             "sampled_tokens": ledger["sampled"].tokens,
             "tokens_per_s": round(ledger["sampled"].tokens / rollout_seconds, 3),
-            **{name: report.get(name) for name in shown},
+            **{name: report.get(name) for name in REPORTED},
             **{f"seconds_{stage}": round(seconds.get(stage, 0.0), 3) for stage in ("rollout", "train", "reload")},
             "seconds_step": round(sum(seconds.values()), 3),
             "ledger": ledger.to_dict(),

@@ -72,7 +72,7 @@ def test_a_missing_reward_moves_nobody():
 def test_the_score_of_a_failed_rollout_does_not_count():
     failed = rollout("failed", 9.0, error="agent: boom")
     batch = make_batch([group(rollout("a", 1.0), rollout("b", 0.0), failed)])
-    assert batch.figures() == {"reward_mean": 0.5, "reward_std": 0.5, "success": 0.5}
+    assert batch.figures() == {"reward_mean": 0.5, "reward_std": 0.5, "success": 0.5, "reward_parts": {}}
 
 
 def test_equal_rewards_give_nothing_to_train():
