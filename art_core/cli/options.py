@@ -34,6 +34,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "group_size": ("rollout", "group_size"),
     "trained_per_group": ("trained_per_group",),
     "scenarios_per_step": ("rollout", "scenarios_per_step"),
+    "curriculum": ("rollout", "curriculum"),
     "concurrency": ("rollout", "concurrency"),
     "temperature": ("rollout", "temperature"),
     "max_tokens": ("rollout", "max_tokens"),
@@ -66,6 +67,8 @@ class TrainOptions:
     """Train on so many of them only, those whose rewards differ most."""
     scenarios_per_step: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Scenarios per training step."""
+    curriculum: Annotated[Literal["none", "pass_rate"] | None, Parameter(group=_LEARN)] = None
+    """pass_rate: scenarios that are always or never solved come less often."""
     concurrency: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Rollouts that run at the same time."""
     learning_rate: Annotated[float | None, Parameter(group=_LEARN)] = None

@@ -76,6 +76,9 @@ class RolloutConfig(Config):
     """Siblings per scenario: what is compared with each other."""
     scenarios_per_step: int = Field(default=4, ge=1)
     """Groups per training step."""
+    curriculum: Literal["none", "pass_rate"] = "none"
+    """``none``: every scenario comes equally often. ``pass_rate``: those whose siblings all came out alike so far, always
+    or never solved, come less often, down to a quarter. Shows its effect from the second epoch on."""
     concurrency: int = Field(default=32, ge=1)
     """Rollouts that run at the same time."""
     temperature: float = Field(default=1.0, gt=0)

@@ -29,6 +29,7 @@ from art_core.training.manifest import latest
 
 from .backend import Backend
 from .config import TrainConfig
+from .curriculum import Curriculum
 from .environment import fingerprint
 from .figures import Metric
 from .interrupt import Interrupt
@@ -92,7 +93,7 @@ async def atrain(
         settings = config or TrainConfig()
         model = _model(base_model, backend)
         splits = _splits(scenarios, validation, test, settings)
-    Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
+    _check_schedule(settings, splits)
     _check_validation(settings, splits)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
@@ -261,6 +262,16 @@ def _model(base_model: str | None, backend: Backend | None) -> str:
     if not base_model:
         raise InputError("base_model is needed, for example 'smollm2-135m'; see: art models")
     return base_model
+
+
+def _check_schedule(config: TrainConfig, splits: Splits) -> None:
+    """
+    Raises:
+        InputError: too few training scenarios for a step, or for choosing among them.
+    """
+    kinds = [Schedule] if config.rollout.curriculum == "none" else [Schedule, Curriculum]
+    for kind in kinds:
+        kind(splits.train, config.rollout.scenarios_per_step, seed=config.seed)
 
 
 def _check_validation(config: TrainConfig, splits: Splits) -> None:

@@ -29,12 +29,13 @@ from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
 from .backend import ADAPTER, Backend
 from .batch import Batch, make_batch
+from .checkpoints import Checkpoints
 from .config import TrainConfig
+from .curriculum import Curriculum
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
 from .figures import REPORTED
 from .interrupt import Interrupt
 from .journal import recover
-from .retention import best_step, kept_steps, without_figure
 from .rundir import RunDir
 from .splits import Schedule, Splits
 from .stopping import Clock, Stop, why_stop
@@ -58,14 +59,18 @@ class TrainingRun:
     progress: Progress
     sinks: SinkSet
     interrupt: Interrupt
+    checkpoints: Checkpoints = field(init=False)
     rows: list[Row] = field(default_factory=list)
     step: int = 0
     updates: int = 0
     """Training steps that changed the weights: the version being served."""
-    warned: bool = False
-    """Whether it was told that no row has ``best_metric``."""
+    curriculum: Curriculum | None = None
+    """What draws the scenarios, if asked for."""
     clock: Clock = field(default_factory=lambda: Clock(limit=None))
     began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.checkpoints = Checkpoints(directory=self.directory, config=self.config, warn=self.progress.warn)
 
     @property
     def version(self) -> PolicyVersion:
@@ -77,17 +82,21 @@ class TrainingRun:
         if self.step == 0:
             await self.evaluate("before", "validation")
             await self.evaluate("before", "test")
-        self.prune()
-        schedule = Schedule(self.splits.train, self.config.rollout.scenarios_per_step, seed=self.config.seed)
+        self.checkpoints.prune(self.rows, self.step)
+        size, seed = self.config.rollout.scenarios_per_step, self.config.seed
+        schedule = Schedule(self.splits.train, size, seed=seed)
+        if self.config.rollout.curriculum == "pass_rate":
+            self.curriculum = Curriculum(self.splits.train, size, seed=seed)
         while not self.interrupt.asked:
             if self.step and self.step % self.config.evaluation.every == 0:
                 await self.evaluate("step", "validation")
-                self.prune()
+                self.checkpoints.prune(self.rows, self.step)
             self.clock.spent = time.monotonic() - self.began
             if stop := why_stop(self.rows, self.config, self.clock):
                 return await self._close(stop)
             if not self.interrupt.asked:
-                await self.take_step(schedule.batch(self.step + 1))
+                chosen = self.curriculum.batch(self.rows) if self.curriculum else schedule.batch(self.step + 1)
+                await self.take_step(chosen)
         return Stop(reason="interrupted", text=f"interrupted after step {self.step}")
 
     async def take_step(self, scenarios: Sequence[Scenario]) -> None:
@@ -108,13 +117,15 @@ class TrainingRun:
         seconds = {"rollout": time.monotonic() - began}
         figures = await self._train(batch, seconds)
         row = self._row(batch, figures, seconds)
+        if self.curriculum is not None:
+            row["curriculum"] = self.curriculum.record(groups)
         start = time.monotonic()
         extra = {"step": number, "updates": self.updates, "row": row}
         await workers.call(self.backend.save, self.directory.checkpoint(number), extra, name="checkpoint")
         seconds["checkpoint"] = time.monotonic() - start
         self.step = number
         self.write("train", **row, seconds_checkpoint=round(seconds["checkpoint"], 3))
-        self.prune()
+        self.checkpoints.prune(self.rows, self.step)
         self.progress.step_done(self.rows[-1])
         recent = [row["seconds_step"] for row in self.rows if row["kind"] == "train"][-3:]
         self.clock.step = max(recent) + seconds["checkpoint"]
@@ -181,9 +192,9 @@ class TrainingRun:
         if not self.step:
             return stop
         await self.evaluate("step", "validation")
-        self.prune()
-        best = self.best_step()
-        self._tell_lost(best)
+        self.checkpoints.prune(self.rows, self.step)
+        best = self.checkpoints.chosen(self.rows, self.step)
+        self.checkpoints.check_chosen(self.rows, self.step)
         if best != self.step:
             await self._serve(best)
         if not self.interrupt.asked:
@@ -191,35 +202,6 @@ class TrainingRun:
         if self.interrupt.asked:
             return Stop(reason="interrupted", text=f"interrupted in the evaluation after step {self.step}")
         return stop
-
-    def best_step(self) -> int:
-        """The step whose adapter is the run's result: the best one on disk, the last one where none has a figure."""
-        metric, mode = self.config.best_metric, self.config.best_mode
-        best = best_step(self.rows, metric, mode, among=self.directory.checkpoint_steps())
-        return self.step if best is None else best
-
-    def _tell_lost(self, chosen: int) -> None:
-        metric = self.config.best_metric
-        best = best_step(self.rows, metric, self.config.best_mode)
-        if best not in (None, chosen):
-            by = metric or "validation"
-            self.progress.warn(f"step {best} is the best by {by}, but its checkpoint is gone; step {chosen} is used")
-
-    def prune(self) -> None:
-        """Remove the checkpoints that need not be kept any longer."""
-        metric = self.config.best_metric
-        if metric is not None and not self.warned and (problem := without_figure(self.rows, metric)):
-            self.warned = True
-            self.progress.warn(problem)
-        kept = kept_steps(
-            self.rows,
-            self.directory.checkpoint_steps(),
-            step=self.step,
-            keep=self.config.keep_checkpoints,
-            metric=metric,
-            mode=self.config.best_mode,
-        )
-        self.directory.keep_checkpoints(kept)
 
     async def _serve(self, step: int) -> None:
         """Load and publish the adapter of an earlier step, to be measured."""
