@@ -135,10 +135,9 @@ def build_prompt(
 
 
 def resolve_params(params: Mapping[str, Any], base: SamplingParams, *, evaluating: bool) -> Wish:
-    """The sampling parameters for a request.
+    """The sampling parameters for a request: ``base``, and what of the request is honoured.
 
-    ``stop`` is honoured, and ``max_tokens`` up to ``base.max_tokens``. Temperature, top-p and seed are honoured while
-    evaluating, when greedy decoding is the default.
+    ``stop`` is, and ``max_tokens`` up to ``base.max_tokens``. Temperature, top-p and seed are honoured while evaluating.
 
     Raises:
         InputError: an argument nobody knows, or one with an unusable value.
@@ -150,7 +149,7 @@ def resolve_params(params: Mapping[str, Any], base: SamplingParams, *, evaluatin
     if asked.get("n", 1) != 1:
         raise InputError(f"n must be 1: a turn has one reply, got {asked['n']!r}")
     overridden = {name: asked[name] for name in _NEVER if name in asked and asked[name] not in _DEFAULTS[name]}
-    changes: dict[str, Any] = {"temperature": 0.0} if evaluating else {}
+    changes: dict[str, Any] = {}
     seed = None
     for name in _SAMPLING:
         if name not in asked:
@@ -195,7 +194,7 @@ class LocalPolicy:
     """An engine that samples tokens and a renderer that knows the model's chat format, as one policy.
 
     ``sampling`` is how the policy samples while it is trained; its ``max_tokens`` is also the most an agent can ask
-    for. ``version`` None samples from the engine's newest weights. ``max_context`` (prompt plus completion, tokens)
+    for. While evaluating it samples at ``evaluation_temperature``, greedily unless told. ``version`` None samples from the engine's newest weights. ``max_context`` (prompt plus completion, tokens)
     lowers the engine's own bound.
     """
 
@@ -205,12 +204,14 @@ class LocalPolicy:
         renderer: Renderer,
         *,
         sampling: SamplingParams = SamplingParams(),  # noqa: B008 a frozen value
+        evaluation_temperature: float = 0.0,
         version: PolicyVersion | None = None,
         max_context: int | None = None,
     ) -> None:
         self.engine = engine
         self.renderer = renderer
         self.sampling = replace(sampling, stop_ids=sampling.stop_ids | renderer.stop_ids)
+        self.evaluating = replace(self.sampling, temperature=evaluation_temperature)
         self.version = version
         bounds = [bound for bound in (max_context, engine.capabilities.max_context) if bound is not None]
         self.max_context = min(bounds) if bounds else None
@@ -227,7 +228,8 @@ class LocalPolicy:
             ProviderError: the engine failed, or gave ids and logprobs that do not belong together.
             Interrupted: the call was cancelled; holds the unfinished turn, which is not trainable.
         """
-        wish = resolve_params(params, self.sampling, evaluating=session.evaluating)
+        base = self.evaluating if session.evaluating else self.sampling
+        wish = resolve_params(params, base, evaluating=session.evaluating)
         self._tell(wish.overridden)
         turn_id = session.recorder.next_id()
         prompt = build_prompt(self.renderer, session.recorder, messages, tools)
