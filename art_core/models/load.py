@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from art_core.errors import InputError
@@ -49,16 +49,24 @@ def load_model(name: str, *, device: str = "cpu") -> LoadedModel:
 
 
 def load_tokenizer(name: str) -> TransformersTokenizer:
-    """The tokenizer of a model alone.
+    """The tokenizer of a model alone; the end ids of the model's generation configuration end a turn too.
 
     Raises:
         InputError: see ``load_model``.
     """
     path = resolve(name)
     try:
-        return TransformersTokenizer(AutoTokenizer.from_pretrained(path, local_files_only=True))
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        return TransformersTokenizer(tokenizer, stop_ids=_end_ids(path))
     except (OSError, ValueError, KeyError) as error:
         raise _unusable(name, path, error) from error
+
+
+def _end_ids(path: Path) -> list[int]:
+    if not (path / "generation_config.json").is_file():
+        return []
+    ids = GenerationConfig.from_pretrained(path, local_files_only=True).eos_token_id
+    return ids if isinstance(ids, list) else [] if ids is None else [ids]
 
 
 def _unusable(name: str, path: Path, error: Exception) -> InputError:
