@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,15 +40,23 @@ class Batch:
     successes: list[bool] = field(default_factory=list)
     parts: list[Mapping[str, float]] = field(default_factory=list)
     """The parts of each score."""
+    forks: Counter[str] = field(default_factory=Counter)
+    """Why turns did not extend the ids of an earlier one → how many."""
 
     def figures(self) -> dict[str, Any]:
         """``reward_mean``, ``reward_std`` (population), ``success`` and the means of the ``reward_parts`` of the scored
-        rollouts; None where unknown."""
+        rollouts, None where unknown; and the ``forks`` of all."""
         n = len(self.rewards)
         mean = math.fsum(self.rewards) / n if n else None
         spread = None if mean is None else math.sqrt(math.fsum((r - mean) ** 2 for r in self.rewards) / n)
         success = sum(self.successes) / len(self.successes) if self.successes else None
-        return {"reward_mean": mean, "reward_std": spread, "success": success, PARTS: mean_parts(self.parts)}
+        return {
+            "reward_mean": mean,
+            "reward_std": spread,
+            "success": success,
+            PARTS: mean_parts(self.parts),
+            "forks": dict(self.forks),
+        }
 
 
 def make_batch(
@@ -130,6 +139,7 @@ def _enter(batch: Batch, trajectory: Trajectory, fate: Fate, rows: list[Training
         truncated=trajectory.truncated,
     )
     batch.fates[trajectory.rollout_id] = fate
+    batch.forks.update(turn.fork for turn in trajectory.graph if turn.fork is not None)
     batch.samples.extend(rows)
     if trajectory.reward is not None and not trajectory.failed:
         batch.rewards.append(trajectory.reward)

@@ -148,6 +148,8 @@ def _tiles(run: RunFiles, ledger: Ledger) -> list[tuple[str, str]]:
             ("tokens sampled", _number(ledger["sampled"].tokens)),
             ("tokens trained", _number(ledger["trained"].tokens)),
         ]
+    if forks := sum(sum((row.get("forks") or {}).values()) for row in rows):
+        tiles.append(("turns that did not extend their ids", _number(forks)))
     times = [row.get("time_s") or 0 for row in (*rows, *run.eval_rows)]
     if times:
         tiles.append(("running time", duration(max(times))))
