@@ -65,7 +65,10 @@ def _sentence(kind: type[BaseModel], error: ValidationError) -> str:
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"unknown option {where!r}; valid ones here: {', '.join(_siblings(kind, first['loc'][:-1]))}"
-    return f"{where or kind.__name__} = {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error" and isinstance(first["input"], Mapping):  # about several keys, which it names
+        return f"{where}: {message}" if where else message
+    return f"{where or kind.__name__} = {first['input']!r}: {message}"
 
 
 def _siblings(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

@@ -131,10 +131,10 @@ def test_one_that_begins_to_teach_comes_as_often_as_the_others_again():
 
 
 def test_one_that_comes_every_step_saves_no_turns_up():
-    """Two of five a step: the one that teaches comes nearly always, and stops to do so when it teaches no more."""
-    drawn, _, _ = draw(SCENARIOS[:5], 2, 400, lambda name, step: 0.5 if (name == "s0") == (step < 200) else 0.0)
-    assert sum("s0" in ids for ids in drawn[50:199]) > 120
-    assert sum("s0" in ids for ids in drawn[215:400]) < 60
+    """Two of three a step: the one that teaches cannot come as often as its weight says, and stops when it teaches no more."""
+    drawn, _, _ = draw(SCENARIOS[:3], 2, 400, lambda name, step: 0.5 if (name == "s0") == (step < 200) else 0.0)
+    assert sum("s0" in ids for ids in drawn[50:199]) == 149
+    assert sum("s0" in ids for ids in drawn[210:400]) / 190 == pytest.approx(2 * 0.25 / 2.25, abs=0.03)
 
 
 @given(st.integers(0, 40), st.integers(0, 3))
