@@ -66,7 +66,9 @@ def _sentence(kind: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"unknown option {where!r}; valid ones here: {', '.join(_siblings(kind, first['loc'][:-1]))}"
     message = first["msg"].removeprefix("Value error, ")
-    return f"{where} = {first['input']!r}: {message}" if where else message
+    if first["type"] == "value_error" and isinstance(first["input"], Mapping):  # about several keys, which it names
+        return f"{where}: {message}" if where else message
+    return f"{where or kind.__name__} = {first['input']!r}: {message}"
 
 
 def _siblings(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

@@ -34,6 +34,7 @@ _COMMON = {
     "num_attention_heads": 6,
     "num_key_value_heads": 2,
     "max_position_embeddings": 512,
+    "eos_token_id": None,
 }
 
 FAMILIES = {

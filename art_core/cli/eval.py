@@ -15,11 +15,11 @@ from art_core.errors import InputError
 from art_core.loop.backend import ADAPTER
 from art_core.loop.config import TrainConfig
 from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
+from art_core.loop.retention import best_step
 from art_core.loop.run import open_backend
 from art_core.loop.rundir import RunDir
 from art_core.loop.splits import Splits
 from art_core.loop.start import own_start
-from art_core.loop.stopping import best_step
 from art_core.observe.metrics import read_metrics
 from art_core.observe.progress import Progress
 from art_core.rewards.protocol import RewardLike
@@ -57,8 +57,8 @@ def eval_run(
     run
         The run's directory.
     checkpoint
-        `best` (by validation), `last`, the number of a step, `base` for the untrained model, or `start` for the adapter
-        the run began from.
+        `best` (by the run's best_metric), `last`, the number of a step, `base` for the untrained model, or `start` for
+        the adapter the run began from.
     split
         `test`, `validation`, or a JSONL file of scenarios.
     json_output
@@ -66,10 +66,11 @@ def eval_run(
     """
     directory = RunDir.open(run)
     record = directory.read_training_record()
-    chosen = find_checkpoint(directory, checkpoint)
+    config = TrainConfig.build(record.get("config") or {})
+    chosen = find_checkpoint(directory, checkpoint, config)
     scenarios = _scenarios(directory, split)
     agent, reward = remake(record, run)
-    config = _opened(TrainConfig.build(record.get("config") or {}), directory, checkpoint)
+    config = _opened(config, directory, checkpoint)
     progress = Progress(as_json=json_output)
     try:
         result = asyncio.run(
@@ -83,8 +84,8 @@ def eval_run(
         print(json.dumps(told, ensure_ascii=False))
 
 
-def find_checkpoint(directory: RunDir, name: str) -> Path | None:
-    """The directory of ``best``, ``last`` or a step's number; None for ``base`` and ``start``.
+def find_checkpoint(directory: RunDir, name: str, config: TrainConfig) -> Path | None:
+    """The directory of ``best`` (as the run's ``config`` has it), ``last`` or a step's number; None for ``base`` and ``start``.
 
     Raises:
         InputError: there is none of that name.
@@ -96,7 +97,10 @@ def find_checkpoint(directory: RunDir, name: str) -> Path | None:
     if name.isdecimal():
         path: Path | None = directory.checkpoint(int(name))
     elif name in ("best", "last"):
-        best = best_step(read_metrics(directory.metrics)) if name == "best" and directory.metrics.is_file() else None
+        best = None
+        if name == "best" and directory.metrics.is_file():
+            rows, there = read_metrics(directory.metrics), directory.checkpoint_steps()
+            best = best_step(rows, config.best_metric, config.best_mode, among=there)
         path = directory.checkpoint(best) if best is not None else latest(directory.checkpoints).path
     else:
         raise InputError(f"checkpoint {name!r} is not best, last, base, start or the number of a step")

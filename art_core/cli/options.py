@@ -24,6 +24,9 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "max_time": ("max_time",),
     "target": ("target",),
     "patience": ("patience",),
+    "keep_checkpoints": ("keep_checkpoints",),
+    "best_metric": ("best_metric",),
+    "best_mode": ("best_mode",),
     "seed": ("seed",),
     "deterministic": ("deterministic",),
     "name": ("name",),
@@ -32,6 +35,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "group_size": ("rollout", "group_size"),
     "trained_per_group": ("trained_per_group",),
     "scenarios_per_step": ("rollout", "scenarios_per_step"),
+    "curriculum": ("rollout", "curriculum"),
     "concurrency": ("rollout", "concurrency"),
     "temperature": ("rollout", "temperature"),
     "max_tokens": ("rollout", "max_tokens"),
@@ -65,6 +69,8 @@ class TrainOptions:
     """Train on so many of them only, those whose rewards differ most."""
     scenarios_per_step: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Scenarios per training step."""
+    curriculum: Annotated[Literal["none", "pass_rate"] | None, Parameter(group=_LEARN)] = None
+    """pass_rate: scenarios that are always or never solved come less often."""
     concurrency: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Rollouts that run at the same time."""
     learning_rate: Annotated[float | None, Parameter(group=_LEARN)] = None
@@ -83,6 +89,12 @@ class TrainOptions:
     """Scenarios held out to choose the best adapter."""
     test: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Scenarios held out for the figures before and after."""
+    keep_checkpoints: Annotated[int | None, Parameter(group=_RUN)] = None
+    """Newest checkpoints to keep; the best one is kept besides."""
+    best_metric: Annotated[str | None, Parameter(group=_RUN)] = None
+    """Figure that decides which one is the best, such as reward, reward_mean or reward_parts.format."""
+    best_mode: Annotated[Literal["max", "min"] | None, Parameter(group=_RUN)] = None
+    """Whether more or less of it is better."""
     seed: Annotated[int | None, Parameter(group=_RUN)] = None
     """Of everything random."""
     deterministic: Annotated[bool | None, Parameter(negative="", group=_RUN)] = None
@@ -94,7 +106,7 @@ class TrainOptions:
     out: Annotated[str | None, Parameter(group=_RUN)] = None
     """Directory to put runs in. Default: runs."""
     resume: Annotated[str | None, Parameter(group=_RUN)] = None
-    """Directory of a run to go on with; only when to stop may be changed."""
+    """Directory of a run to go on with; only when to stop and what to keep may be changed."""
     json_output: Annotated[bool, Parameter(name="--json", negative="", group=_RUN)] = False
     """Print the summary as one JSON object; progress goes to standard error."""
     quiet: Annotated[bool, Parameter(negative="", group=_RUN)] = False

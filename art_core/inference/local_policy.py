@@ -135,10 +135,9 @@ def build_prompt(
 
 
 def resolve_params(params: Mapping[str, Any], base: SamplingParams, *, evaluating: bool) -> Wish:
-    """The sampling parameters for a request.
+    """The sampling parameters for a request: ``base``, and what of the request is honoured.
 
-    ``stop`` is honoured, and ``max_tokens`` up to ``base.max_tokens``. Temperature, top-p and seed are honoured while
-    evaluating, when greedy decoding is the default.
+    ``stop`` is, and ``max_tokens`` up to ``base.max_tokens``. Temperature, top-p and seed are honoured while evaluating.
 
     Raises:
         InputError: an argument nobody knows, or one with an unusable value.
@@ -150,7 +149,7 @@ def resolve_params(params: Mapping[str, Any], base: SamplingParams, *, evaluatin
     if asked.get("n", 1) != 1:
         raise InputError(f"n must be 1: a turn has one reply, got {asked['n']!r}")
     overridden = {name: asked[name] for name in _NEVER if name in asked and asked[name] not in _DEFAULTS[name]}
-    changes: dict[str, Any] = {"temperature": 0.0} if evaluating else {}
+    changes: dict[str, Any] = {}
     seed = None
     for name in _SAMPLING:
         if name not in asked:
@@ -195,9 +194,10 @@ class LocalPolicy:
     """An engine that samples tokens and a renderer that knows the model's chat format, as one policy.
 
     ``sampling`` is how the policy samples while it is trained; its ``max_tokens`` is also the most an agent can ask
-    for. ``version`` None samples from the engine's newest weights. ``max_context`` (prompt plus completion, tokens)
-    lowers the engine's own bound. ``one_at_a_time`` refuses model calls of one rollout that overlap: the clock would
-    decide their order, and the order their draws.
+    for. While evaluating it samples at ``evaluation_temperature``, greedily unless told. ``version`` None samples from the
+    engine's newest weights. ``max_context`` (prompt plus completion, tokens) lowers the engine's own bound.
+    ``one_at_a_time`` refuses model calls of one rollout that overlap: the clock would decide their order, and the order their
+    draws.
     """
 
     def __init__(
@@ -206,6 +206,7 @@ class LocalPolicy:
         renderer: Renderer,
         *,
         sampling: SamplingParams = SamplingParams(),  # noqa: B008 a frozen value
+        evaluation_temperature: float = 0.0,
         version: PolicyVersion | None = None,
         max_context: int | None = None,
         one_at_a_time: bool = False,
@@ -213,6 +214,7 @@ class LocalPolicy:
         self.engine = engine
         self.renderer = renderer
         self.sampling = replace(sampling, stop_ids=sampling.stop_ids | renderer.stop_ids)
+        self.evaluating = replace(self.sampling, temperature=evaluation_temperature)
         self.version = version
         bounds = [bound for bound in (max_context, engine.capabilities.max_context) if bound is not None]
         self.max_context = min(bounds) if bounds else None
@@ -248,7 +250,8 @@ class LocalPolicy:
     async def _complete(
         self, session: SessionView, messages: Sequence[Message], tools: Sequence[ToolSpec], params: dict[str, Any]
     ) -> Turn:
-        wish = resolve_params(params, self.sampling, evaluating=session.evaluating)
+        base = self.evaluating if session.evaluating else self.sampling
+        wish = resolve_params(params, base, evaluating=session.evaluating)
         self._tell(wish.overridden)
         turn_id = session.recorder.next_id()
         prompt = build_prompt(self.renderer, session.recorder, messages, tools)

@@ -69,7 +69,8 @@ class ScriptedPolicy:
         Raises:
             InputError: the list is used up, the reply has no known form, or an argument nobody knows.
         """
-        base = SamplingParams(max_tokens=_UNBOUNDED, stop_ids=self.renderer.stop_ids)
+        temperature = 0.0 if session.evaluating else 1.0
+        base = SamplingParams(temperature=temperature, max_tokens=_UNBOUNDED, stop_ids=self.renderer.stop_ids)
         wish = resolve_params(params, base, evaluating=session.evaluating)
         turn_id = session.recorder.next_id()
         prompt = build_prompt(self.renderer, session.recorder, messages, tools)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from art_core.observe.ledger import Fate, Ledger
 from art_core.training.advantages import EPSILON, Baseline, Scale, has_spread, step_advantages
 from art_core.trajectory.samples import TrainingSample
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
+
+from .figures import PARTS, mean_parts
 
 __all__ = ["Batch", "make_batch"]
 
@@ -35,14 +38,25 @@ class Batch:
     rewards: list[float] = field(default_factory=list)
     """The scores that are there."""
     successes: list[bool] = field(default_factory=list)
+    parts: list[Mapping[str, float]] = field(default_factory=list)
+    """The parts of each score."""
+    forks: Counter[str] = field(default_factory=Counter)
+    """Why turns did not extend the ids of an earlier one → how many."""
 
     def figures(self) -> dict[str, Any]:
-        """``reward_mean``, ``reward_std`` (population) and ``success`` of the scored rollouts; None where unknown."""
+        """``reward_mean``, ``reward_std`` (population), ``success`` and the means of the ``reward_parts`` of the scored
+        rollouts, None where unknown; and the ``forks`` of all."""
         n = len(self.rewards)
         mean = math.fsum(self.rewards) / n if n else None
         spread = None if mean is None else math.sqrt(math.fsum((r - mean) ** 2 for r in self.rewards) / n)
         success = sum(self.successes) / len(self.successes) if self.successes else None
-        return {"reward_mean": mean, "reward_std": spread, "success": success}
+        return {
+            "reward_mean": mean,
+            "reward_std": spread,
+            "success": success,
+            PARTS: mean_parts(self.parts),
+            "forks": dict(self.forks),
+        }
 
 
 def make_batch(
@@ -125,9 +139,11 @@ def _enter(batch: Batch, trajectory: Trajectory, fate: Fate, rows: list[Training
         truncated=trajectory.truncated,
     )
     batch.fates[trajectory.rollout_id] = fate
+    batch.forks.update(turn.fork for turn in trajectory.graph if turn.fork is not None)
     batch.samples.extend(rows)
     if trajectory.reward is not None and not trajectory.failed:
         batch.rewards.append(trajectory.reward)
+        batch.parts.append(trajectory.reward_parts)
         if trajectory.success is not None:
             batch.successes.append(trajectory.success)
 

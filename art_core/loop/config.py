@@ -18,6 +18,9 @@ from art_core.rollout.limits import Limits
 from art_core.training.advantages import EPSILON, Baseline, Scale
 from art_core.training.config import TrainingConfig
 
+from .figures import Metric
+from .retention import Mode
+
 __all__ = [
     "LIMITS",
     "Duration",
@@ -29,8 +32,11 @@ __all__ = [
     "parse_duration",
 ]
 
-LIMITS = frozenset({"steps", "max_time", "target", "patience", "flat_steps", "keep_checkpoints"})
-"""Fields of ``TrainConfig`` that only say when to stop or what to keep: a resumed run may change them."""
+LIMITS = frozenset(
+    {"steps", "max_time", "target", "patience", "flat_steps", "keep_checkpoints", "best_metric", "best_mode"}
+)
+"""Fields of ``TrainConfig`` that only say when to stop or what to keep: a resumed run may change them. ``best_metric`` is
+one: it decides no number of any step, and it is judged anew from all rows, over the checkpoints that are still there."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -71,6 +77,9 @@ class RolloutConfig(Config):
     """Siblings per scenario: what is compared with each other."""
     scenarios_per_step: int = Field(default=4, ge=1)
     """Groups per training step."""
+    curriculum: Literal["none", "pass_rate"] = "none"
+    """``none``: every scenario comes equally often. ``pass_rate``: those whose siblings all came out alike so far, always
+    or never solved, come less often, down to a quarter. Shows its effect from the second epoch on."""
     concurrency: int = Field(default=32, ge=1)
     """Rollouts that run at the same time."""
     temperature: float = Field(default=1.0, gt=0)
@@ -149,9 +158,15 @@ class TrainConfig(RunConfig):
     target: float | None = None
     """Stop when the validation success rate (the mean reward, where the reward tells no success) reaches this."""
     patience: int | None = Field(default=None, ge=1)
-    """Stop after so many validations in a row without a new best one."""
+    """Stop after so many validations in a row without a new best one (by ``best_metric``, where that is one of theirs)."""
     flat_steps: int = Field(default=8, ge=1)
     """Stop after so many steps in a row in which all siblings scored the same, so that nothing could be trained."""
+    best_metric: str | None = None
+    """The figure of validations (``reward``, ``success``, ``reward_parts.format``) or of training steps (``reward_mean``,
+    ``kl_behaviour``, ``train.success``) that decides which checkpoint is the best: the one that is kept, and measured and
+    handed over at the end. Unless given: the success of validations, then their mean reward."""
+    best_mode: Mode = "max"
+    """Whether more or less of ``best_metric`` is better."""
     advantage_scale: Scale = "std"
     """``std`` divides a group's advantages by the spread of its rewards, ``batch`` by that of all rewards of the step;
     ``none`` leaves them as they are."""
@@ -178,6 +193,7 @@ class TrainConfig(RunConfig):
                 f"max_time = {self.max_time:g} s would let the clock decide when a deterministic run ends; "
                 "limit it with steps, target or patience"
             )
+        self._check_best()
         if self.advantage_scale == "none" and self.advantage_epsilon != EPSILON:
             raise InputError(
                 f"advantage_epsilon = {self.advantage_epsilon:g} has no effect with advantage_scale 'none'"
@@ -190,6 +206,20 @@ class TrainConfig(RunConfig):
     def computed_in(self) -> str:
         """What to compute in: ``precision``, or ``float32`` where a deterministic run would have to measure."""
         return "float32" if self.deterministic and self.precision == "auto" else self.precision
+
+    def _check_best(self) -> None:
+        if self.best_metric is None:
+            if self.best_mode != "max":
+                raise InputError(f"best_mode = {self.best_mode!r} has no effect without best_metric")
+            return
+        metric = Metric.parse(self.best_metric)
+        if metric.source == "validation" and self.evaluation.validation == 0:
+            raise InputError(
+                f"best_metric {self.best_metric!r} needs validation scenarios; set evaluation.validation above 0, or name "
+                "a figure of training steps, such as reward_mean"
+            )
+        if metric.column == "kl_base" and self.training.kl_coefficient == 0:
+            raise InputError("best_metric 'kl_base' is measured only with training.kl_coefficient above 0")
 
 
 def _first_difference(name: str, mine: Any, new: Any) -> str:

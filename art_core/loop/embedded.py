@@ -96,11 +96,13 @@ class EmbeddedBackend:
         """
         if version != self._version:
             raise ProviderError(f"policy version {version} was asked for, but {self._version} is being served")
-        temperature = self._config.evaluation.temperature if evaluating else self._config.rollout.temperature
+        rollout, evaluation = self._config.rollout, self._config.evaluation
+        temperature = evaluation.temperature if evaluating else rollout.temperature
         return LocalPolicy(
             self._engine,
             self._renderer,
-            sampling=SamplingParams(temperature=temperature, max_tokens=self._config.rollout.max_tokens),
+            sampling=SamplingParams(temperature=temperature, max_tokens=rollout.max_tokens),
+            evaluation_temperature=evaluation.temperature,
             version=version,
             max_context=self._loaded.context,
             one_at_a_time=self._config.deterministic,

@@ -6,8 +6,8 @@ the scenarios scored both times. Which interval was used is named beside every i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from art_core.inference.protocol import Policy
@@ -18,6 +18,7 @@ from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario
 from art_core.trajectory.trajectory import Trajectory
 
+from .figures import PARTS, mean_parts
 from .intervals import BOOTSTRAP, NEWCOMBE, WILSON, Interval, bootstrap_mean, newcombe_paired, wilson
 
 __all__ = ["Evaluation", "Gain", "Outcome", "evaluate", "gain", "outcomes_of"]
@@ -33,6 +34,8 @@ class Outcome:
     """Its id."""
     reward: float | None
     success: bool | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """The parts of the reward."""
     reason: str = ""
     """Why the score is what it is, or why it is missing."""
     stop_reason: str | None = None
@@ -126,6 +129,7 @@ class Evaluation:
             "label": self.label,
             "version": self.version,
             **self.to_summary(),
+            PARTS: mean_parts([outcome.parts for outcome in self.outcomes if outcome.reward is not None]),
             "seconds": round(self.seconds, 3),
         }
 
@@ -210,6 +214,7 @@ def outcomes_of(trajectories: Iterable[Trajectory]) -> tuple[Outcome, ...]:
             scenario=trajectory.scenario.id,
             reward=trajectory.reward,
             success=trajectory.success,
+            parts=dict(trajectory.reward_parts),
             reason=trajectory.reward_reason or trajectory.error or "",
             stop_reason=trajectory.stop_reason,
             sampled_tokens=trajectory.sampled_tokens,

@@ -27,8 +27,10 @@ from art_core.training.manifest import latest
 
 from .backend import Backend
 from .config import TrainConfig
+from .curriculum import Curriculum
 from .deterministic import check_same_machine, computing
 from .environment import fingerprint
+from .figures import Metric
 from .interrupt import Interrupt
 from .preflight import preflight
 from .result import RunResult
@@ -93,7 +95,8 @@ async def atrain(
         model = _model(base_model, backend)
         settings, start = begin(config or TrainConfig(), model)
         splits = _splits(scenarios, validation, test, settings)
-    Schedule(splits.train, settings.rollout.scenarios_per_step, seed=settings.seed)
+    _check_schedule(settings, splits)
+    _check_validation(settings, splits)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
@@ -101,6 +104,9 @@ async def atrain(
             record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
             directory = _create(settings, record, splits, start)
         stack.enter_context(directory.lock())
+        if resume is not None and record.get("config") != settings.to_dict():
+            record = {**record, "config": settings.to_dict()}
+            directory.write_record(record)
         opened = await stack.enter_async_context(_backend(backend, model, settings, directory, fresh=resume is None))
         _record_computing(directory, record, opened, settings)
         if settings.deterministic:
@@ -277,6 +283,32 @@ def _model(base_model: str | None, backend: Backend | None) -> str:
     if not base_model:
         raise InputError("base_model is needed, for example 'smollm2-135m'; see: art models")
     return base_model
+
+
+def _check_schedule(config: TrainConfig, splits: Splits) -> None:
+    """
+    Raises:
+        InputError: too few training scenarios for a step, or for choosing among them.
+    """
+    kinds = [Schedule] if config.rollout.curriculum == "none" else [Schedule, Curriculum]
+    for kind in kinds:
+        kind(splits.train, config.rollout.scenarios_per_step, seed=config.seed)
+
+
+def _check_validation(config: TrainConfig, splits: Splits) -> None:
+    """
+    Raises:
+        InputError: there are no validation scenarios, and something that was asked for is measured on them.
+    """
+    metric = config.best_metric
+    uses = {
+        "target": config.target is not None,
+        "patience": config.patience is not None,
+        "best_metric": metric is not None and Metric.parse(metric).source == "validation",
+    }
+    asked = next((name for name, used in uses.items() if used), None)
+    if asked is not None and not splits.validation:
+        raise InputError(f"{asked} = {getattr(config, asked)!r} needs validation scenarios, and there are none")
 
 
 def _resumed_config(record: Mapping[str, Any], config: TrainConfig | None) -> TrainConfig:

@@ -22,7 +22,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -202,12 +202,18 @@ class RunDir:
             if (match := _STEP.search(path.stem)) and int(match[1]) > step + 1:
                 path.unlink()
 
-    def prune_checkpoints(self, keep: int, best: int | None) -> None:
-        """Remove all checkpoints but the newest ``keep`` and that of step ``best``."""
-        found = {int(match[1]): path for path in self.checkpoints.iterdir() if (match := _STEP.search(path.name))}
-        for step in sorted(found)[:-keep]:
-            if step != best:
-                shutil.rmtree(found[step])
+    def checkpoint_steps(self) -> list[int]:
+        """The steps whose checkpoints are there, damaged ones too, in order."""
+        return sorted(int(match[1]) for path in self.checkpoints.iterdir() if (match := _STEP.search(path.name)))
+
+    def keep_checkpoints(self, steps: Collection[int | None]) -> None:
+        """Remove the checkpoints of all other steps, each in one move: a crash never leaves half of one."""
+        for step in self.checkpoint_steps():
+            if step not in steps:
+                path = self.checkpoint(step)
+                path.rename(path.with_name(f".{path.name}.removed"))
+        for path in self.checkpoints.glob(".step-*.removed"):
+            shutil.rmtree(path)
 
 
 def new_path(out: str, name: str | None, base_model: str) -> Path:

@@ -16,7 +16,7 @@ from art_core.messages import canonical_json
 from art_core.randomness import rng
 from art_core.scenario import Scenario, ScenarioSource, check_ids, load_scenarios
 
-__all__ = ["SPLITS", "Schedule", "Splits", "make_splits"]
+__all__ = ["SPLITS", "Schedule", "Splits", "epoch_order", "make_splits"]
 
 SPLITS = ("train", "validation", "test")
 
@@ -80,13 +80,18 @@ class Schedule:
         return [self._scenarios[index] for index in self._stream[end - self._size : end]]
 
     def _add_epoch(self) -> None:
-        order = _interleaved(self._scenarios, rng("scenarios", self._seed, self._epochs))
+        order = epoch_order(self._scenarios, seed=self._seed, epoch=self._epochs)
         begun = len(self._stream) % self._size
         taken = set(self._stream[len(self._stream) - begun :]) if begun else set()
         first = [index for index in order if index not in taken][: self._size - begun] if taken else []
         chosen = set(first)
         self._stream += first + [index for index in order if index not in chosen]
         self._epochs += 1
+
+
+def epoch_order(scenarios: Sequence[Scenario], *, seed: int, epoch: int) -> list[int]:
+    """The indices of all scenarios in the order of one epoch, counted from 0."""
+    return _interleaved(scenarios, rng("scenarios", seed, epoch))
 
 
 def _interleaved(scenarios: Sequence[Scenario], draw: random.Random) -> list[int]:

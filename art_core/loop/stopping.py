@@ -1,4 +1,4 @@
-"""When a run stops, and which checkpoint is its best: pure functions of the rows it has written.
+"""When a run stops: a pure function of the rows it has written.
 
 Nothing here is remembered between calls, so a resumed run decides exactly as an uninterrupted one. Only the clock of
 ``max_time`` starts anew.
@@ -6,14 +6,15 @@ Nothing here is remembered between calls, so a resumed run decides exactly as an
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from .config import TrainConfig
+from .figures import Metric
+from .retention import Score, score, validations
 
-__all__ = ["Clock", "Stop", "StopReason", "best_step", "why_stop"]
+__all__ = ["Clock", "Stop", "StopReason", "why_stop"]
 
 StopReason = Literal["steps", "max_time", "target", "patience", "no_spread", "interrupted", "error"]
 
@@ -55,7 +56,7 @@ def why_stop(rows: Rows, config: TrainConfig, clock: Clock) -> Stop | None:
         clock: of this call; at least one step is made whatever it says.
     """
     train = [row for row in rows if row["kind"] == "train"]
-    if stop := _converged(_validations(rows), config):
+    if stop := _converged(validations(rows), config):
         return stop
     if len(train) >= config.steps:
         return Stop(reason="steps", text=f"all {config.steps} steps are done")
@@ -71,30 +72,29 @@ def why_stop(rows: Rows, config: TrainConfig, clock: Clock) -> Stop | None:
     return None
 
 
-def best_step(rows: Rows) -> int | None:
-    """The step with the best validation (success first, then mean reward; the later of equals); None without any."""
-    found = [row for row in _validations(rows) if row["label"] == "step" and row["n"]]
-    return max(found, key=lambda row: (_score(row), row["step"]))["step"] if found else None
-
-
-def _converged(validations: Rows, config: TrainConfig) -> Stop | None:
-    if not validations:
+def _converged(measured: Rows, config: TrainConfig) -> Stop | None:
+    if not measured:
         return None
-    last = validations[-1]
+    last = measured[-1]
     figure = last.get("success") if last.get("success") is not None else last.get("reward")
     if config.target is not None and figure is not None and figure >= config.target and last["label"] == "step":
         return Stop(reason="target", text=f"validation reached {figure:.3g}, the target is {config.target:g}")
-    since = _since_best(validations)
+    since = _since_best(measured, config)
     if config.patience is not None and since >= config.patience:
         return Stop(reason="patience", text=f"{since} validations in a row brought no new best")
     return None
 
 
-def _since_best(validations: Rows) -> int:
-    best, since = (-math.inf, -math.inf), 0
-    for row in validations:
-        if _score(row) > best:
-            best, since = _score(row), 0
+def _since_best(measured: Rows, config: TrainConfig) -> int:
+    """Validations since the best one, by ``best_metric`` where that is a figure of validations."""
+    named = config.best_metric
+    metric = named if named is not None and Metric.parse(named).source == "validation" else None
+    best: Score | None = None
+    since = 0
+    for row in measured:
+        worth = score(row, metric, config.best_mode if metric else "max")
+        if worth is not None and (best is None or worth > best):
+            best, since = worth, 0
         elif row["label"] == "step":
             since += 1
     return since
@@ -107,12 +107,3 @@ def _flat_streak(train: Rows) -> int:
             break
         streak += 1
     return streak
-
-
-def _validations(rows: Rows) -> Rows:
-    return [row for row in rows if row["kind"] == "eval" and row["split"] == "validation"]
-
-
-def _score(row: Mapping[str, Any]) -> tuple[float, float]:
-    success, reward = row.get("success"), row.get("reward")
-    return (-math.inf if success is None else success, -math.inf if reward is None else reward)

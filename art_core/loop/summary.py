@@ -9,7 +9,7 @@ from art_core.observe.ledger import Ledger
 
 from .evaluate import gain
 from .result import RunResult
-from .stopping import Stop, best_step
+from .stopping import Stop
 from .training_run import TrainingRun
 
 __all__ = ["conclude"]
@@ -22,8 +22,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
     """Write summary.json and give the result."""
     before, after = run.evaluated("before", "test"), run.evaluated("after", "test")
     difference = gain(before, after) if before and after else None
-    best = best_step(run.rows)
-    chosen = run.step if best is None else best
+    chosen = run.checkpoints.chosen(run.rows, run.step)
     checkpoint = run.directory.checkpoint(chosen) if chosen else None
     train = [row for row in run.rows if row["kind"] == "train"]
     summary = {
@@ -77,5 +76,8 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _scenarios(run: TrainingRun, train: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     sizes = {name: len(getattr(run.splits, name)) for name in ("train", "validation", "test")}
-    drawn = len(train) * run.config.rollout.scenarios_per_step
+    if run.config.rollout.curriculum == "none":
+        drawn = len(train) * run.config.rollout.scenarios_per_step
+    else:
+        drawn = len({name for row in train for name in row["curriculum"]["groups"]})
     return {**sizes, "trained_on": min(drawn, sizes["train"])}

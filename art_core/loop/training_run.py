@@ -29,14 +29,17 @@ from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
 from .backend import ADAPTER, Backend
 from .batch import Batch, make_batch
+from .checkpoints import Checkpoints
 from .config import TrainConfig
+from .curriculum import Curriculum
 from .deterministic import refuse_time_limits
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
+from .figures import REPORTED
 from .interrupt import Interrupt
 from .journal import recover
 from .rundir import RunDir
 from .splits import Schedule, Splits
-from .stopping import Clock, Stop, best_step, why_stop
+from .stopping import Clock, Stop, why_stop
 
 __all__ = ["TrainingRun"]
 
@@ -57,16 +60,20 @@ class TrainingRun:
     progress: Progress
     sinks: SinkSet
     interrupt: Interrupt
+    checkpoints: Checkpoints = field(init=False)
     rows: list[Row] = field(default_factory=list)
     step: int = 0
     updates: int = 0
     """Training steps that changed the weights: the version being served."""
+    curriculum: Curriculum | None = None
+    """What draws the scenarios, if asked for."""
     clock: Clock = field(default_factory=lambda: Clock(limit=None))
     began: float = field(default_factory=time.monotonic)
     _pass_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._pass_tokens = self.config.training.micro_batch_tokens
+        self.checkpoints = Checkpoints(directory=self.directory, config=self.config, warn=self.progress.warn)
 
     @property
     def version(self) -> PolicyVersion:
@@ -78,16 +85,21 @@ class TrainingRun:
         if self.step == 0:
             await self.evaluate("before", "validation")
             await self.evaluate("before", "test")
-        schedule = Schedule(self.splits.train, self.config.rollout.scenarios_per_step, seed=self.config.seed)
+        self.checkpoints.prune(self.rows, self.step)
+        size, seed = self.config.rollout.scenarios_per_step, self.config.seed
+        schedule = Schedule(self.splits.train, size, seed=seed)
+        if self.config.rollout.curriculum == "pass_rate":
+            self.curriculum = Curriculum(self.splits.train, size, seed=seed)
         while not self.interrupt.asked:
             if self.step and self.step % self.config.evaluation.every == 0:
                 await self.evaluate("step", "validation")
-                self.directory.prune_checkpoints(self.config.keep_checkpoints, best_step(self.rows))
+                self.checkpoints.prune(self.rows, self.step)
             self.clock.spent = time.monotonic() - self.began
             if stop := why_stop(self.rows, self.config, self.clock):
                 return await self._close(stop)
             if not self.interrupt.asked:
-                await self.take_step(schedule.batch(self.step + 1))
+                chosen = self.curriculum.batch(self.rows) if self.curriculum else schedule.batch(self.step + 1)
+                await self.take_step(chosen)
         return Stop(reason="interrupted", text=f"interrupted after step {self.step}")
 
     async def take_step(self, scenarios: Sequence[Scenario]) -> None:
@@ -110,13 +122,15 @@ class TrainingRun:
         seconds = {"rollout": time.monotonic() - began}
         figures = await self._train(batch, seconds)
         row = self._row(batch, figures, seconds)
+        if self.curriculum is not None:
+            row["curriculum"] = self.curriculum.record(groups)
         start = time.monotonic()
         extra = {"step": number, "updates": self.updates, "row": row}
         await workers.call(self.backend.save, self.directory.checkpoint(number), extra, name="checkpoint")
         seconds["checkpoint"] = time.monotonic() - start
         self.step = number
         self.write("train", **row, seconds_checkpoint=round(seconds["checkpoint"], 3))
-        self.directory.prune_checkpoints(self.config.keep_checkpoints, best_step(self.rows))
+        self.checkpoints.prune(self.rows, self.step)
         self.progress.step_done(self.rows[-1])
         recent = [row["seconds_step"] for row in self.rows if row["kind"] == "train"][-3:]
         self.clock.step = max(recent) + seconds["checkpoint"]
@@ -186,8 +200,10 @@ class TrainingRun:
         if not self.step:
             return stop
         await self.evaluate("step", "validation")
-        best = best_step(self.rows)
-        if best is not None and best != self.step:
+        self.checkpoints.prune(self.rows, self.step)
+        best = self.checkpoints.chosen(self.rows, self.step)
+        self.checkpoints.check_chosen(self.rows, self.step)
+        if best != self.step:
             await self._serve(best)
         if not self.interrupt.asked:
             await self.evaluate("after", "test")
@@ -308,18 +324,6 @@ class TrainingRun:
 
     def _row(self, batch: Batch, report: Mapping[str, Any], seconds: Mapping[str, float]) -> Row:
         ledger = batch.ledger
-        shown = (
-            "loss",
-            "grad_norm",
-            "learning_rate",
-            "ratio_mean",
-            "clip_fraction",
-            "kl_behaviour",
-            "kl_base",
-            "entropy",
-            "forward_tokens",
-            "micro_batch_tokens",
-        )
         rollout_seconds = max(seconds["rollout"], 1e-9)
         return {
             **batch.figures(),
@@ -328,7 +332,7 @@ class TrainingRun:
             "trained_tokens": ledger["trained"].tokens,
             "sampled_tokens": ledger["sampled"].tokens,
             "tokens_per_s": round(ledger["sampled"].tokens / rollout_seconds, 3),
-            **{name: report.get(name) for name in shown},
+            **{name: report.get(name) for name in REPORTED},
             **{f"seconds_{stage}": round(seconds.get(stage, 0.0), 3) for stage in ("rollout", "train", "reload")},
             "seconds_step": round(sum(seconds.values()), 3),
             "ledger": ledger.to_dict(),

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 from transformers.utils.logging import disable_progress_bar
 
 from art_core.errors import InputError
@@ -50,14 +57,15 @@ def load_model(name: str, *, device: str = "cpu") -> LoadedModel:
 
 
 def load_tokenizer(name: str) -> TransformersTokenizer:
-    """The tokenizer of a model alone.
+    """The tokenizer of a model alone; the end ids of the model's generation configuration end a turn too.
 
     Raises:
         InputError: see ``load_model``.
     """
     path = resolve(name)
     try:
-        return TransformersTokenizer(AutoTokenizer.from_pretrained(path, local_files_only=True))
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        return TransformersTokenizer(tokenizer, stop_ids=_end_ids(path))
     except (OSError, ValueError, KeyError) as error:
         raise _unusable(name, path, error) from error
 
@@ -77,6 +85,13 @@ def load_context(name: str) -> int:
 
 def _context_of(config: PretrainedConfig) -> int:
     return int(getattr(config.get_text_config(), "max_position_embeddings", 0) or 2048)
+
+
+def _end_ids(path: Path) -> list[int]:
+    if not (path / "generation_config.json").is_file():
+        return []
+    ids = GenerationConfig.from_pretrained(path, local_files_only=True).eos_token_id
+    return ids if isinstance(ids, list) else [] if ids is None else [ids]
 
 
 def _unusable(name: str, path: Path, error: Exception) -> InputError:

@@ -150,6 +150,8 @@ def _tiles(run: RunFiles, ledger: Ledger) -> list[tuple[str, str]]:
             ("tokens sampled", _number(ledger["sampled"].tokens)),
             ("tokens trained", _number(ledger["trained"].tokens)),
         ]
+    if forks := sum(sum((row.get("forks") or {}).values()) for row in rows):
+        tiles.append(("turns that did not extend their ids", _number(forks)))
     times = [row.get("time_s") or 0 for row in (*rows, *run.eval_rows)]
     if times:
         tiles.append(("running time", duration(max(times))))
@@ -182,6 +184,7 @@ def _charts(run: RunFiles) -> list[dict[str, Any]]:
     drawn = [
         _curve(run, "Reward", "reward", "reward_mean", None),
         _curve(run, "Success rate", "success", "success", (0.0, 1.0)),
+        _curriculum(run),
         _throughput(run),
         _stages(run),
     ]
@@ -211,6 +214,30 @@ def _curve(run: RunFiles, title: str, measure: str, column: str, y_range: tuple[
     legend = [(one.name, one.color, one.mark) for one in series if one.points]
     svg = charts.line_chart(series, show=_axis(measure), y_range=y_range, label=f"{title} over training steps")
     return {"title": title, "legend": legend, "svg": svg}
+
+
+def _curriculum(run: RunFiles) -> dict[str, Any]:
+    """What choosing scenarios by their pass rate came to; no drawing for a run that did not."""
+    teaching, rare = [], []
+    for row in run.train_rows:
+        told, rollouts = row.get("curriculum"), (row.get("ledger") or {}).get("rollouts") or {}
+        if not isinstance(told, Mapping) or not rollouts.get("sampled"):
+            continue
+        share = 1 - rollouts.get("no_spread", 0) / rollouts["sampled"]
+        teaching.append(
+            Point(row["step"], share, text=f"step {row['step']}: {shown('success', share)} of the rollouts")
+        )
+        if told.get("seen"):
+            share = told["rarely"] / told["seen"]
+            rare.append(
+                Point(row["step"], share, text=f"step {row['step']}: {told['rarely']} of {told['seen']} scenarios")
+            )
+    series = [
+        Series(name="rollouts whose siblings scored differently", points=teaching, color="blue"),
+        Series(name="seen scenarios that come rarely", points=rare, color="orange"),
+    ]
+    svg = charts.line_chart(series, show=_axis("success"), y_range=(0, 1), label="Curriculum over training steps")
+    return {"title": "Curriculum", "legend": [(s.name, s.color, s.mark) for s in series if s.points], "svg": svg}
 
 
 def _throughput(run: RunFiles) -> dict[str, Any]:

@@ -78,7 +78,8 @@ class SftRun:
         while True:
             if self.step and self.step % self.steps_per_epoch == 0:
                 await self._validate("step")
-            self.directory.prune_checkpoints(self.config.keep_checkpoints, best_step(self.log_rows))
+            newest = self.directory.checkpoint_steps()[-self.config.keep_checkpoints :]
+            self.directory.keep_checkpoints({*newest, best_step(self.log_rows)})
             if self.step >= self.steps:
                 return Stop(reason="steps", text=f"all {self.config.epochs} epochs are done")
             if self.interrupt.asked:

@@ -1,5 +1,5 @@
 import pytest
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from art_core.config import Config, read_toml
 from art_core.errors import InputError
@@ -42,6 +42,26 @@ def test_a_config_is_frozen() -> None:
 def test_a_bad_value_is_one_sentence(values, text) -> None:
     with pytest.raises(InputError, match=text):
         Outer.build(values)
+
+
+def test_a_sentence_about_several_keys_does_not_show_them_all() -> None:
+    class Pair(Config):
+        low: int = 0
+        high: int = 1
+
+        @model_validator(mode="after")
+        def _ordered(self) -> "Pair":
+            if self.low > self.high:
+                raise ValueError(f"low = {self.low} must not be above high = {self.high}")
+            return self
+
+    class Holder(Config):
+        pair: Pair = Pair()
+
+    with pytest.raises(InputError, match=r"^low = 3 must not be above high = 1$"):
+        Pair.build(low=3)
+    with pytest.raises(InputError, match=r"^pair: low = 3 must not be above high = 1$"):
+        Holder.build({"pair": {"low": 3}})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

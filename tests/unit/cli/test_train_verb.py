@@ -117,7 +117,7 @@ def test_other_scenarios_can_be_measured(scenarios, capsys):
 def test_a_missing_checkpoint_names_those_there_are(scenarios):
     python(scenarios, "--quiet")
     with pytest.raises(InputError, match=r"no checkpoint '7'; those of these steps are kept: 1, 2"):
-        eval_verb.find_checkpoint(RunDir.open(scenarios.parent / "runs/r"), "7")
+        eval_verb.find_checkpoint(RunDir.open(scenarios.parent / "runs/r"), "7", TrainConfig())
 
 
 async def test_a_run_from_python_says_that_it_cannot_be_made_again(tmp_path):

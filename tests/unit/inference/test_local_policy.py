@@ -138,6 +138,11 @@ async def test_evaluating_is_greedy_by_default() -> None:
     assert (turn.temperature, turn.not_trainable) == (0.0, "sampled greedily (temperature 0)")
 
 
+async def test_evaluating_may_have_a_temperature_of_its_own() -> None:
+    chat = Chat(TextEngine("a<|im_end|>"), evaluating=True, evaluation_temperature=0.6)
+    assert (await chat.ask(USER)).temperature == chat.engine.asked[0].params.temperature == 0.6
+
+
 async def test_evaluating_honours_the_agents_sampling() -> None:
     chat = Chat(TextEngine("a<|im_end|>"), evaluating=True)
     turn = await chat.ask(USER, temperature=0.7, top_p=0.9, seed=5)

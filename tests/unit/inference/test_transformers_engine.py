@@ -1,3 +1,5 @@
+"""T19 and T27: what the engine samples, with which weights, and that its logprobs are those of a fresh forward pass."""
+
 import asyncio
 
 import pytest

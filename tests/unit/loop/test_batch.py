@@ -57,6 +57,24 @@ def test_each_rollout_has_one_fate():
     assert batch.ledger["sampled"].tokens == batch.ledger.total(tuple(set(batch.fates.values()))).tokens == 71
 
 
+def test_turns_that_do_not_extend_the_ids_are_counted_by_their_reason():
+    """T13: a fork is never silent, whatever becomes of its rollout."""
+    edited = rollout("failed", error="agent: boom")
+    for number in (1, 2):
+        edited.graph.add(
+            Turn(
+                id=f"t{number}",
+                context_ids=(9,),
+                completion_ids=(5,),
+                logprobs=(-0.5,),
+                fork="the history was edited",
+                reply=Message(role="assistant"),
+            )
+        )
+    batch = make_batch([group(rollout("a", 1.0), edited)])
+    assert batch.figures()["forks"] == {"the history was edited": 2}
+
+
 def test_rows_carry_the_advantage_of_their_rollout():
     batch = make_batch([group(rollout("a", 1.0), rollout("b", 0.0))], scale="none")
     assert [sample.rollout_id for sample in batch.samples] == ["a", "b"]
@@ -72,7 +90,7 @@ def test_a_missing_reward_moves_nobody():
 def test_the_score_of_a_failed_rollout_does_not_count():
     failed = rollout("failed", 9.0, error="agent: boom")
     batch = make_batch([group(rollout("a", 1.0), rollout("b", 0.0), failed)])
-    assert batch.figures() == {"reward_mean": 0.5, "reward_std": 0.5, "success": 0.5}
+    assert batch.figures() == {"reward_mean": 0.5, "reward_std": 0.5, "success": 0.5, "reward_parts": {}, "forks": {}}
 
 
 def test_equal_rewards_give_nothing_to_train():

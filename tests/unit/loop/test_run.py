@@ -88,6 +88,7 @@ async def test_it_stops_when_patience_is_up(tmp_path):
 
 
 async def test_it_stops_when_nothing_can_be_learnt(tmp_path):
+    """T23: steps whose groups are all without spread count as steps, not as updates."""
     result = await run(tmp_path, FakeBackend(skill=0.0), steps=50, flat_steps=3)
     assert (result.stop_reason, result.summary["steps"], result.summary["updates"]) == ("no_spread", 3, 0)
     assert result.summary["ledger"]["rollouts"]["no_spread"] == 36

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from art_core.loop.config import TrainConfig
-from art_core.loop.stopping import Clock, best_step, why_stop
+from art_core.loop.stopping import Clock, why_stop
 
 FREE = Clock(limit=None)
 
@@ -63,11 +63,9 @@ def test_at_least_one_step_is_made():
     assert reason([], Clock(limit=1.0, spent=5.0)) is None
 
 
-def test_the_best_step_is_by_success_then_reward_then_later():
-    rows = [validation(5, 0.5, 0.9), validation(10, 0.6, 0.2), validation(15, 0.6, 0.3), validation(20, 0.6, 0.3)]
-    assert best_step(rows) == 20
-    assert best_step(rows[:2]) == 10
-
-
-def test_there_is_no_best_without_a_validation_of_trained_weights():
-    assert best_step([validation(0, 1.0, label="before")]) is None
+def test_patience_is_by_the_metric_of_validations_that_was_named():
+    rows = [validation(0, 0.5, 0.1, label="before"), validation(1, 0.4, 0.2), validation(2, 0.3, 0.3)]
+    assert reason(rows, patience=2) == "patience"
+    assert reason(rows, patience=2, best_metric="reward") is None
+    assert reason(rows, patience=2, best_metric="reward", best_mode="min") == "patience"
+    assert reason(rows, patience=2, best_metric="loss", best_mode="min") == "patience"

@@ -1,8 +1,11 @@
+"""T19: folded weights are W + s B A, from the pristine W, and compute what the adapter does."""
+
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 
 from art_core.models.fold import FoldedModel
-from art_core.models.lora import AdapterWeights
+from art_core.models.lora import AdapterWeights, read_adapter
 from tests.tiny import tiny_model
 
 NAME = "model.layers.0.self_attn.o_proj"
@@ -39,6 +42,24 @@ def test_folding_nothing_gives_the_base_back():
     folded.fold(adapter())
     folded.fold(None)
     assert torch.equal(folded.model(IDS).logits, base(IDS).logits)
+
+
+@pytest.mark.parametrize(("use_rslora", "scale"), [(False, 2.0), (True, 4.0)])
+def test_t19_the_folded_model_computes_what_the_adapter_does(tmp_path, use_rslora, scale):
+    model = get_peft_model(
+        tiny_model(), LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", use_rslora=use_rslora)
+    )
+    for number, (name, parameter) in enumerate(model.named_parameters()):
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(number))
+    model.save_pretrained(tmp_path)
+    read = read_adapter(tmp_path)
+    assert read.scale == scale  # 8 / 4, and 8 / sqrt(4)
+    folded = FoldedModel(tiny_model())
+    folded.fold(read)
+    assert torch.allclose(folded.model(IDS).logits, model.eval()(IDS).logits, atol=2e-4)
+    with model.disable_adapter():
+        assert torch.equal(model(IDS).logits, tiny_model()(IDS).logits)
 
 
 def test_parameters_that_are_not_adapted_are_shared():

@@ -1,3 +1,5 @@
+"""T6: what is drawn follows the distribution, at its temperature, and its logprob is that of the whole of it."""
+
 import math
 
 import pytest

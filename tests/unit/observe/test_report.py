@@ -56,6 +56,22 @@ def test_a_finished_run_becomes_one_page_with_its_verdict(run):
     assert len(found.marked("chart")) == 6
 
 
+def test_a_curriculum_and_forks_are_shown_where_there_were_any(run):
+    tokenizer = build_run(run)
+    path = run / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        if row["kind"] == "train":
+            row["forks"] = {"the history was edited": 2} if row["step"] < 3 else {}
+            row["curriculum"] = {"groups": {}, "seen": 10 * (row["step"] > 1), "rarely": 3}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = write_report(run, tokenizer.decode).read_text()
+    assert len(Page(text).marked("chart")) == 7
+    assert "step 2: 3 of 10 scenarios" in text
+    assert "turns that did not extend their ids" in text
+    assert "step 1: 0 of 0 scenarios" not in text
+
+
 def test_the_page_loads_nothing_and_runs_nothing(run):
     found = page(run, build_run(run))
     assert not {tag for tag, _ in found.tags} & {"script", "link", "img", "iframe", "object", "form"}

@@ -1,4 +1,4 @@
-"""The next prompt begins with the ids of the previous prompt and reply, over many chat templates; else a fork is named."""
+"""T13: the next prompt begins with the ids of the previous prompt and reply, over many chat templates; else a fork is named."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_thinking_stays_as_it_was_sampled(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-async def test_a_cut_reply_gets_its_end_of_turn(name: str) -> None:
+async def test_t14_a_cut_reply_gets_its_end_of_turn(name: str) -> None:
     talk = Conversation(name, [])
     talk.hear(user("hello"))
     first = await talk.say("I was say", cut=True)
@@ -176,7 +176,7 @@ def test_no_tools_and_an_empty_list_of_tools_are_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.bos])
-async def test_bos_is_never_doubled(name: str) -> None:
+async def test_t15_bos_is_never_doubled(name: str) -> None:
     talk = Conversation(name, TOOLS)
     talk.hear(Message(role="system", content="s"), user("u"))
     first = await talk.say(call_text(talk), then="observation")
@@ -190,7 +190,7 @@ async def test_bos_is_never_doubled(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-async def test_control_texts_in_a_tool_result_stay_text(name: str) -> None:
+async def test_t14_control_texts_in_a_tool_result_stay_text(name: str) -> None:
     talk = Conversation(name, TOOLS)
     talk.hear(user("time?"))
     first = await talk.say(call_text(talk, CALLS[:1]), then="observation")
@@ -211,7 +211,7 @@ def _control(talk: Conversation) -> set[int]:
     return {talk.renderer.tokenizer.encode(text)[0] for text in talk.family.special}
 
 
-async def test_any_of_two_end_ids_ends_a_turn() -> None:
+async def test_t14_any_of_two_end_ids_ends_a_turn() -> None:
     talk = Conversation("gemma", [])
     talk.hear(user("hello"))
     talk.next = ("hi<eos>", "stop")

@@ -125,3 +125,23 @@ async def test_a_policy_that_hits_its_context_ends_the_rollout_by_a_limit() -> N
     policy = ScriptedPolicy([[("add", {})], LimitReached("max_context", "no room")])
     trajectory = await rollout(through_client, TASK, policy, reward=lambda t, s: 0.5)
     assert (trajectory.stop_reason, trajectory.error, trajectory.reward) == ("max_context", None, 0.5)
+
+
+async def test_t12_interleaved_sub_agents_give_two_rows():
+    """Two conversations of one rollout, taking turns or at the same time, are a row each, whatever their length."""
+
+    async def talk(session, topic, turns):
+        history = [{"role": "user", "content": topic}]
+        for number in range(turns):
+            answer = (await session.chat(history)).choices[0].message
+            history += [answer, {"role": "user", "content": f"{topic}, part {number}"}]
+            await asyncio.sleep(0)
+
+    async def agent(scenario, session):
+        await asyncio.gather(talk(session, "plan", 4), talk(session, "check", 4))
+
+    trajectory = await rollout(agent, TASK, ScriptedPolicy(lambda messages, tools: "well, yes"))
+    rows = trajectory.samples()
+    assert len(trajectory.turns) == 8
+    assert [row.trained_tokens for row in rows] == [4 * len("well, yes\0")] * 2
+    assert sum(row.trained_tokens for row in rows) == trajectory.sampled_tokens

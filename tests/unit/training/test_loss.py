@@ -1,4 +1,4 @@
-"""T1, T4, T5, T16 and T17: the loss on two rows of three tokens, against numbers worked out by hand."""
+"""T1, T4, T5, T11, T16, T17 and T18: the loss on two rows of three tokens, against numbers worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""T9, T10, T11 and T12: which rows a graph becomes, and that each sampled token is trained once in one of them."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -24,27 +26,27 @@ def rows(*turns: Turn) -> list[tuple[list[int], list[int], list[float]]]:
     return [(s.token_ids.tolist(), s.mask.astype(int).tolist(), s.logprobs.tolist()) for s in samples]
 
 
-def test_turns_that_extend_each_other_are_one_row() -> None:
+def test_t10_turns_that_extend_each_other_are_one_row() -> None:
     merged = rows(turn("a", (10,), (1, 2)), turn("b", (11,), (3,), parent="a", parent_len=3))
     assert merged == [([10, 1, 2, 11, 3], [0, 1, 1, 0, 1], [0, -1, -2, 0, -3])]
 
 
-def test_the_stop_token_is_trained() -> None:
+def test_t9_the_stop_token_is_trained() -> None:
     assert rows(turn("a", (10,), (1, 257)))[0][1] == [0, 1, 1]
 
 
-def test_a_fork_trains_the_shared_tokens_once() -> None:
+def test_t11_a_fork_trains_the_shared_tokens_once() -> None:
     forked = rows(turn("a", (10,), (1, 2)), turn("b", (11,), (3,), parent="a", parent_len=2))
     assert [(ids, mask) for ids, mask, _ in forked] == [([10, 1, 2], [0, 1, 1]), ([10, 1, 11, 3], [0, 0, 0, 1])]
 
 
-def test_two_continuations_of_one_turn_train_it_once() -> None:
+def test_t11_two_continuations_of_one_turn_train_it_once() -> None:
     first = turn("a", (10,), (1, 2))
     both = [turn(name, (11,), (3,), parent="a", parent_len=3) for name in "bc"]
     assert [mask for _, mask, _ in rows(first, *both)] == [[0, 1, 1, 0, 1], [0, 0, 0, 0, 1]]
 
 
-def test_interleaved_conversations_are_two_rows() -> None:
+def test_t12_interleaved_conversations_are_two_rows() -> None:
     turns = [turn("a", (1,), (2,)), turn("b", (3,), (4,))]
     turns += [turn(f"{p}{p}", (5,), (6,), parent=p, parent_len=2) for p in "ab"]
     assert [mask for _, mask, _ in rows(*turns)] == [[0, 1, 0, 1], [0, 1, 0, 1]]
@@ -123,7 +125,7 @@ def graphs(draw: st.DrawFn) -> TokenGraph:
 
 
 @given(graphs())
-def test_each_sampled_token_is_trained_exactly_once(graph: TokenGraph) -> None:
+def test_t9_each_sampled_token_is_trained_exactly_once(graph: TokenGraph) -> None:
     sampled = Counter(token for item in graph for token in item.completion_ids)
     if not sampled:
         return

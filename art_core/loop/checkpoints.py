@@ -1,0 +1,56 @@
+"""The checkpoints of a run on disk: which one is the result, and the removal of those that need not be kept.
+
+What decides is ``retention``; here it meets the run directory and the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from .config import TrainConfig
+from .figures import Row
+from .retention import best_step, kept_steps, without_figure
+from .rundir import RunDir
+
+__all__ = ["Checkpoints"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Checkpoints:
+    """Those of one run."""
+
+    directory: RunDir
+    config: TrainConfig
+    warn: Callable[[str], None]
+    _told: bool = field(default=False, init=False)
+
+    def chosen(self, rows: Sequence[Row], step: int) -> int:
+        """The step whose adapter is the result of a run that stands at ``step``: the best one on disk, the last one
+        where none has a figure."""
+        there = self.directory.checkpoint_steps()
+        best = best_step(rows, self.config.best_metric, self.config.best_mode, among=there)
+        return step if best is None else best
+
+    def check_chosen(self, rows: Sequence[Row], step: int) -> None:
+        """Tell it if the best one of all is not there any more."""
+        best, chosen = best_step(rows, self.config.best_metric, self.config.best_mode), self.chosen(rows, step)
+        if best not in (None, chosen):
+            by = self.config.best_metric or "validation"
+            self.warn(f"step {best} is the best by {by}, but its checkpoint is gone; step {chosen} is used")
+
+    def prune(self, rows: Sequence[Row], step: int) -> None:
+        """Remove those that need not be kept; tell once if no row has the metric to decide by."""
+        metric = self.config.best_metric
+        if metric is not None and not self._told and (problem := without_figure(rows, metric)):
+            self._told = True
+            self.warn(problem)
+        kept = kept_steps(
+            rows,
+            self.directory.checkpoint_steps(),
+            step=step,
+            keep=self.config.keep_checkpoints,
+            metric=metric,
+            mode=self.config.best_mode,
+        )
+        self.directory.keep_checkpoints(kept)
