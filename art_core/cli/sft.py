@@ -14,7 +14,7 @@ from art_core.observe.progress import Progress
 from art_core.supervised.config import SftConfig
 from art_core.supervised.run import asft
 
-from .train import DEFAULT_MODEL
+from .train import DEFAULT_MODEL, show_result
 
 __all__ = ["SftOptions", "train_sft"]
 
@@ -110,10 +110,6 @@ def train_sft(
         result = asyncio.run(
             asft(file, base_model=model or None, config=options.config(base), resume=options.resume, progress=shown)
         )
-        shown.note(f"ended: {result.summary['stop_text']}")
-        shown.note(f"LoRA: {result.adapter or 'none, no checkpoint was made'}")
-        report = result.run_dir / "report.html"
-        shown.finished(result.summary, run_dir=result.run_dir, report=report if report.is_file() else None)
+        return show_result(shown, result, without="no checkpoint was made")
     finally:
         shown.close()
-    return 130 if result.stop_reason == "interrupted" else 0

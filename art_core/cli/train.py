@@ -13,7 +13,7 @@ from pydantic import Field
 from art_core.config import Config, read_toml
 from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
-from art_core.loop.run import atrain
+from art_core.loop.run import RunResult, atrain
 from art_core.loop.rundir import RunDir
 from art_core.observe.progress import Progress
 from art_core.observe.sinks import Sink
@@ -21,11 +21,12 @@ from art_core.plugins import integrations
 from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenarios
+from art_core.supervised.run import SftResult
 
 from .options import TrainOptions
 from .references import make_agent, make_reward
 
-__all__ = ["DEFAULT_MODEL", "app", "run_training"]
+__all__ = ["DEFAULT_MODEL", "app", "run_training", "show_result"]
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -177,12 +178,17 @@ def run_training(
                 progress=shown,
             )
         )
-        shown.note(f"ended: {result.summary['stop_text']}")
-        shown.note(f"LoRA: {result.adapter or 'none, no step was completed'}")
-        report = result.run_dir / "report.html"
-        shown.finished(result.summary, run_dir=result.run_dir, report=report if report.is_file() else None)
+        return show_result(shown, result, without="no step was completed")
     finally:
         shown.close()
+
+
+def show_result(shown: Progress, result: RunResult | SftResult, *, without: str) -> int:
+    """Tell how a run ended, and ``without`` why there is no LoRA if there is none; returns the exit code."""
+    shown.note(f"ended: {result.summary['stop_text']}")
+    shown.note(f"LoRA: {result.adapter or f'none, {without}'}")
+    report = result.run_dir / "report.html"
+    shown.finished(result.summary, run_dir=result.run_dir, report=report if report.is_file() else None)
     return 130 if result.stop_reason == "interrupted" else 0
 
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from art_core.errors import ArtError, InputError, TrainerError, describe
+from art_core.errors import InputError, describe
 from art_core.observe.metrics import MetricsLog, read_metrics
 from art_core.observe.progress import Progress
 from art_core.observe.report import write_report
@@ -29,6 +29,7 @@ from .backend import Backend
 from .config import TrainConfig
 from .curriculum import Curriculum
 from .deterministic import check_same_machine, computing
+from .ending import failure, how_it_ended, run_blocking
 from .environment import fingerprint
 from .figures import Metric
 from .interrupt import Interrupt
@@ -37,7 +38,7 @@ from .result import RunResult
 from .rundir import RunDir, new_path
 from .splits import Schedule, Splits, make_splits
 from .start import StartAdapter, begin, own_start
-from .stopping import Clock, Stop
+from .stopping import Clock
 from .summary import conclude
 from .training_run import TrainingRun
 
@@ -160,11 +161,7 @@ def train(
     Raises:
         InputError: an event loop is running in this thread, as in a notebook.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(atrain(agent, scenarios, reward, **options))
-    raise InputError("an event loop is running here, as in a notebook; write: result = await art.atrain(...)")
+    return run_blocking(atrain, agent, scenarios, reward, **options)
 
 
 def open_backend(base_model: str, config: TrainConfig) -> Backend:
@@ -192,12 +189,7 @@ async def _go(run: TrainingRun, record: Mapping[str, Any]) -> RunResult:
     run.progress.run_started(title=title, facts=facts, steps=run.config.steps, max_seconds=run.config.max_time)
     run.sinks.on_run_start({"name": run.directory.path.name, **record})
     run.write("event", event="resumed" if run.step else "started", seconds_load=round(loading, 3))
-    error: Exception | None = None
-    try:
-        stop = await run.go()
-    except Exception as escaped:  # noqa: BLE001 - whatever ends a run is recorded in it, then raised again
-        error = escaped
-        stop = Stop(reason="error", text=describe(escaped))
+    stop, error = await how_it_ended(run.go)
     run.write("event", event="stopped", reason=stop.reason, text=stop.text)
     if stop.reason == "interrupted" or error is not None:
         run.progress.note(f"to go on: art train --resume {run.directory.path}")
@@ -207,11 +199,9 @@ async def _go(run: TrainingRun, record: Mapping[str, Any]) -> RunResult:
         run.progress.warn(f"sink {name} lost {lost} events")
     _report(run)
     run.progress.close()
-    if error is None:
-        return result
-    if isinstance(error, ArtError):
-        raise error
-    raise TrainerError(f"the run failed after step {run.step}: {describe(error)}") from error
+    if error is not None:
+        raise failure(error, run.step)
+    return result
 
 
 async def _restore(run: TrainingRun) -> float:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from art_core.errors import ArtError, InputError, TrainerError, describe
+from art_core.errors import InputError, describe
+from art_core.loop.ending import failure, how_it_ended, run_blocking
 from art_core.loop.environment import fingerprint
 from art_core.loop.interrupt import Interrupt
 from art_core.loop.rundir import RunDir, new_path
@@ -120,11 +121,7 @@ def sft(data: str | Path | None = None, **options: Any) -> SftResult:
     Raises:
         InputError: an event loop is running in this thread, as in a notebook.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(asft(data, **options))
-    raise InputError("an event loop is running here, as in a notebook; write: result = await art.asft(...)")
+    return run_blocking(asft, data, **options)
 
 
 def _reopen(
@@ -243,12 +240,7 @@ async def _go(run: SftRun, record: Mapping[str, Any]) -> SftResult:
     run.progress.run_started(title=title, facts=facts, steps=run.steps, max_seconds=run.config.max_time)
     loading = round(time.monotonic() - run.began, 3)
     run.write("event", event="resumed" if run.step else "started", seconds_load=loading)
-    error: Exception | None = None
-    try:
-        stop = await run.go()
-    except Exception as escaped:  # noqa: BLE001 - whatever ends a run is recorded in it, then raised again
-        error = escaped
-        stop = Stop(reason="error", text=describe(escaped))
+    stop, error = await how_it_ended(run.go)
     run.write("event", event="stopped", reason=stop.reason, text=stop.text)
     if stop.reason == "interrupted" or error is not None:
         run.progress.note(f"to go on: art train sft --resume {run.directory.path}")
@@ -258,11 +250,9 @@ async def _go(run: SftRun, record: Mapping[str, Any]) -> SftResult:
     except Exception as problem:  # noqa: BLE001 - the run is done and stored; its page can be made again
         run.progress.warn(f"report.html was not written: {describe(problem)}; try: art report {run.directory.path}")
     run.progress.close()
-    if error is None:
-        return result
-    if isinstance(error, ArtError):
-        raise error
-    raise TrainerError(f"the run failed after step {run.step}: {describe(error)}") from error
+    if error is not None:
+        raise failure(error, run.step)
+    return result
 
 
 def _conclude(run: SftRun, record: Mapping[str, Any], stop: Stop) -> SftResult:
