@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from art_core.training.numerics import (
     check_sampler,
     check_sharing,
     check_temperature,
+    finite,
     gap,
     noise_floor,
 )
@@ -52,6 +54,7 @@ _QUESTIONS = (
 _SIBLINGS = 4
 _TOKENS = 24
 _TEMPERATURES, _COLDER = (0.7, 1.3), 0.5
+_PLAIN_ROWS = 6
 _PLAIN_TOKENS = 1536  # tokens of the rows that are also run whole, several times and with gradients
 
 
@@ -76,6 +79,7 @@ class NumericsReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         record = dataclasses.asdict(self)
+        record["floor"] = {name: finite(value) for name, value in record["floor"].items()}
         return {**record, "checks": [check.to_dict() for check in self.checks], "failed": list(self.failed)}
 
 
@@ -145,7 +149,7 @@ def _compare(
 ) -> tuple[Floor, list[Check]]:
     """The checks that need no further sampling; on a thread of its own."""
     few = _few(rows)
-    signs = [1.0 if number % 2 == 0 else -1.0 for number in range(len(few))]
+    signs = [1.0 if number % 2 == 0 else -0.5 for number in range(len(few))]  # equal rows must not cancel out
     say("measuring the noise floor")
     plain = bench.plain(few, signs)
     equal = [bench.plain(few, signs, reordered=True)]
@@ -170,23 +174,33 @@ def _compare(
         "padded": plain,
     }
     compared = {name: (other.logprobs, shared.distance(other)) for name, other in others.items()}
-    checks.append(check_sharing(shared.logprobs, compared, few, floor))
+    computed = shared.forward_tokens / others["rows alone"].forward_tokens
+    checks.append(check_sharing(shared.logprobs, compared, few, floor, computed=computed))
     say("comparing temperatures")
     checks.append(check_temperature({t: _draws(bench, drawn, t) for t, drawn in draws.items()}, floor))
     return floor, checks
 
 
 def _few(rows: Rows) -> Rows:
-    """Rows of two prompts in turn, as many as the plain passes have time for, at least two of the first."""
-    prompts = [rows[begin : begin + _SIBLINGS] for begin in range(0, len(rows), _SIBLINGS)][:2]
-    order = [siblings[number] for number in range(_SIBLINGS - 1) for siblings in prompts]
-    first = prompts[0][:2]
-    chosen, tokens = list(first), sum(len(row.token_ids) for row in first)
-    for row in order:
-        if row not in chosen and tokens + len(row.token_ids) <= _PLAIN_TOKENS:
+    """Rows for the plain passes, as many as there is time for: siblings of two prompts, the least certain first.
+
+    The first two are siblings, so that something is shared.
+    """
+    groups = [sorted(rows[begin : begin + _SIBLINGS], key=_certainty) for begin in range(0, len(rows), _SIBLINGS)]
+    first, *rest = sorted(groups, key=lambda siblings: _certainty(siblings[0]) + _certainty(siblings[1]))
+    others = [
+        row for pair in itertools.zip_longest(rest[0] if rest else (), first[2:]) for row in pair if row is not None
+    ]
+    chosen = first[:2]
+    for row in others:
+        if len(chosen) < _PLAIN_ROWS and sum(len(r.token_ids) for r in [*chosen, row]) <= _PLAIN_TOKENS:
             chosen.append(row)
-            tokens += len(row.token_ids)
     return chosen
+
+
+def _certainty(row: TrainingSample) -> float:
+    """The logprob of the whole completion when it was drawn."""
+    return float(row.logprobs.sum())
 
 
 def _draws(bench: Bench, rows: Rows, temperature: float) -> TemperatureDraws:

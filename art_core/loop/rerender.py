@@ -17,6 +17,7 @@ from art_core.errors import InputError
 from art_core.messages import Message
 from art_core.rendering.renderer import Renderer
 from art_core.training.numerics import Check, Figure
+from art_core.trajectory.graph import TokenGraph, Turn
 from art_core.trajectory.samples import TrainingSample
 from art_core.trajectory.trajectory import Trajectory
 
@@ -58,9 +59,9 @@ def later_turns(trajectories: Sequence[Trajectory], renderer: Renderer) -> tuple
     left_out = 0
     for trajectory in trajectories:
         for turn in trajectory.graph:
-            history = trajectory.graph.history(turn.id)[:-1]
-            if not turn.completion_ids or not any(message.role == "assistant" for message in history):
+            if not _follows_a_reply(trajectory.graph, turn):
                 continue
+            history = trajectory.graph.history(turn.id)[:-1]
             try:
                 if len(found) == _TURNS:
                     raise InputError("enough")
@@ -96,16 +97,16 @@ def check_rerendering(turns: Sequence[LaterTurn], left_out: int, logprobs: Logpr
     prompt_tokens = sum(len(turn.recorded) for turn in turns)
     after = sum(len(turn.recorded) - turn.agreeing for turn in differing)
     figures = [
-        Figure(name="turns with other prompt ids", value=len(differing) / len(turns), unit="share"),
-        Figure(name="prompt tokens from the first difference on", value=after / prompt_tokens, unit="share"),
+        Figure(name="turns asked with other ids", value=len(differing) / len(turns), unit="share"),
+        Figure(name="prompt tokens after a difference", value=after / prompt_tokens, unit="share"),
     ]
     note = f"measured on {len(turns)} turns of {source}" + (f", {left_out} more left out" if left_out else "")
     if not differing:
         return Check(name=name, question=question, figures=tuple(figures), note=note)
     sizes, compared = _gaps(differing, logprobs)
     figures += [
-        Figure(name="mean gap of replies where they differ", value=float(sizes.mean())),
-        Figure(name="largest gap", value=float(sizes.max())),
+        Figure(name="mean gap of their replies", value=float(sizes.mean())),
+        Figure(name="largest gap of their replies", value=float(sizes.max())),
     ]
     note += f", gaps on {compared} that differ; deploy with a server that is given ids, or expect this drift"
     return Check(name=name, question=question, figures=tuple(figures), status="warn", note=note)
@@ -130,6 +131,12 @@ def _gaps(turns: Sequence[LaterTurn], logprobs: Logprobs) -> tuple[NDArray[np.fl
         for number, (recorded, rendered) in enumerate(pairs)
     ]
     return np.concatenate(sizes), len(pairs)
+
+
+def _follows_a_reply(graph: TokenGraph, turn: Turn) -> bool:
+    """Whether sampled ids are part of the turn's prompt."""
+    above = graph.chain(turn.id)[:-1]
+    return bool(turn.completion_ids) and any(keep > t.parent_len + len(t.context_ids) for t, keep in above)
 
 
 def _as_sent(message: Message) -> Message:

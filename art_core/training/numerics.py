@@ -3,16 +3,19 @@
 Pure arithmetic on what was computed elsewhere (see ``passes`` and ``loop.numerics``).
 
 **Noise floor.** Two passes over the same rows, in the same precision and by the plain code of transformers, that are equal on
-paper and differ only in the order of their sums. In bfloat16 it also counts how far such a pass lies from the one in
-float32, and the larger counts: sampler and trainer round in different places there, which no change of order shows. A
-floor is never below one unit in the last place of the largest logprob.
+paper and differ only in the order of their sums. In bfloat16 the distance of such a pass from the one in float32 is
+measured too, and the larger counts: sampler and trainer round in different places there, which no change of order shows
+in a shallow model. A floor is never below one unit in the last place of the largest logprob. The noise of a token
+grows with its uncertainty, so a floor belongs to its rows: it holds for these and for rows the model is surer of.
 
-**Bounds.** A mean gap may be ``MEAN`` times its floor, a largest gap ``LARGEST`` times, a gradient's distance ``GRADIENT`` times:
-the largest of many varies more between equal passes than their mean does, and a gradient's distance is one number. In
-float32 no bound exceeds a ceiling, however noisy the machine: ``CEILING`` nats for a logprob, ``RELATIVE_CEILING`` of the
-largest logprob where only the packing differs, ``GRADIENT_CEILING`` for a gradient. bfloat16 has no ceiling: equal passes of a 135M-parameter model differ by 0.03 nats on average, by 0.3 at most and
-by 5 % in the gradient. There a bound finds what is wrong by more than that (a temperature, an adapter folded twice) and cannot find a
-scale that is a tenth off; float32 finds both. What is to be proven is therefore proven in float32.
+**Bounds.** A mean gap may be so many times its floor, a largest gap and a gradient's distance so many times theirs:
+``MULTIPLES``. The largest of many varies more between equal passes than their mean does. In float32 the multiples are
+wide, because what is wrong is wrong by a thousand times the floor and more, and what is right may differ from plain code by
+more than the order of its sums; but no bound exceeds a ceiling, however noisy the machine: ``CEILING`` nats for a
+logprob, which is about 1e-5 of a logit, and ``GRADIENT_CEILING`` for a gradient. bfloat16 has no ceiling: equal passes of
+a 135M-parameter model differ by 0.03 nats on average, by 0.3 at most and by 5 % in the gradient. Its bounds find what is
+wrong by more (a temperature, an adapter folded in twice) and cannot find a scale that is a tenth off; those of float32
+find both. What is to be proven is therefore proven in float32. Where a bound would let anything pass, the answer is ``warn``.
 """
 
 from __future__ import annotations
@@ -39,14 +42,18 @@ __all__ = [
     "check_sampler",
     "check_sharing",
     "check_temperature",
+    "finite",
     "gap",
     "noise_floor",
 ]
 
-MEAN, LARGEST, GRADIENT = 3.0, 5.0, 8.0
-CEILING, RELATIVE_CEILING, GRADIENT_CEILING = 1e-4, 1e-5, 1e-4
-ERRORS = 3.0
-"""Standard errors by which a mean ratio may miss 1."""
+MULTIPLES: Mapping[Precision, tuple[float, float, float]] = {"float32": (10.0, 20.0, 10.0), "bfloat16": (3.0, 5.0, 4.0)}
+"""Of the floor, for a mean gap, a largest gap and a gradient's distance."""
+CEILING, GRADIENT_CEILING = 1e-4, 1e-4
+BLIND = 1.0
+"""A mean gap of so many nats, or a gradient as far away as its own length, is no agreement, whatever the floor."""
+ERRORS, ROUNDING = 3.0, 1e-5
+"""A mean ratio may miss 1 by so many standard errors, and by what rounding does to logprobs, which are always float32."""
 
 _UNIT: Mapping[Precision, float] = {"float32": 2.0**-23, "bfloat16": 2.0**-8}
 
@@ -62,7 +69,7 @@ class Figure:
     name: str
     value: float
     unit: str = "nats"
-    """``nats``, ``share``, ``ratio`` or ``count``."""
+    """``nats``, ``share`` or ``ratio``."""
     bound: float | None = None
     """None: it informs only."""
     floor: float | None = None
@@ -93,7 +100,7 @@ class Check:
         """Plain values, for JSON; a number that is not finite becomes None."""
         record = asdict(self)
         record["figures"] = [
-            {key: _finite(value) for key, value in figure.items()} | {"within": own.within}
+            {key: finite(value) for key, value in figure.items()} | {"within": own.within}
             for figure, own in zip(record["figures"], self.figures, strict=True)
         ]
         return record
@@ -131,14 +138,16 @@ class Floor:
     tokens: int
     """Trained tokens it was measured on."""
 
-    def bounds(self, ceiling: float) -> tuple[float, float]:
+    @property
+    def bounds(self) -> tuple[float, float]:
         """The bounds of a mean and of a largest gap."""
-        return self._capped(MEAN * self.mean, ceiling), self._capped(LARGEST * self.largest, ceiling)
+        mean, largest, _ = MULTIPLES[self.precision]
+        return self._capped(mean * self.mean, CEILING), self._capped(largest * self.largest, CEILING)
 
     @property
     def gradient_bound(self) -> float:
         """The bound of a gradient's distance."""
-        return self._capped(GRADIENT * self.gradient, GRADIENT_CEILING)
+        return self._capped(MULTIPLES[self.precision][2] * self.gradient, GRADIENT_CEILING)
 
     def _capped(self, bound: float, ceiling: float) -> float:
         return min(bound, ceiling) if self.precision == "float32" else bound
@@ -183,18 +192,17 @@ def noise_floor(gaps: Sequence[Gap], distances: Sequence[float], *, precision: P
 def check_sampler(trainer: Logprobs, rows: Rows, floor: Floor) -> Check:
     """The sampler's logprobs, as the rows hold them, against the trainer's of the same ids."""
     found = gap(trainer, [row.logprobs for row in rows], rows)
-    figures = [*_gap_figures(found, floor, CEILING)]
-    figures.append(
-        Figure(name="tokens beyond the bound", value=found.beyond(floor.bounds(CEILING)[1]), unit="share", bound=0.0)
-    )
+    figures = _gap_figures(found, floor)
+    figures.append(Figure(name="tokens beyond the bound", value=found.beyond(floor.bounds[1]), unit="share", bound=0.0))
     figures.append(Figure(name="KL(sampler || trainer)", value=found.kl))
-    return _judged(
+    check = _judged(
         "sampler-vs-trainer",
         "Does the trainer give sampled tokens the probability they were drawn with?",
         figures,
         f"{found.tokens} tokens of {len(rows)} rollouts",
         "what is trained is not what was sampled: do not train with this model here",
     )
+    return _unless(check, floor.bounds[0] >= BLIND, f"equal passes differ too much in {floor.precision} to tell")
 
 
 def check_adapter(unfolded: Logprobs, folded: Logprobs, rows: Rows, floor: Floor) -> Check:
@@ -203,51 +211,60 @@ def check_adapter(unfolded: Logprobs, folded: Logprobs, rows: Rows, floor: Floor
     return _judged(
         "adapter-vs-merged",
         "Is the adapter, folded into the weights, the adapter that is trained?",
-        _gap_figures(found, floor, CEILING),
+        _gap_figures(found, floor),
         f"{found.tokens} tokens of {len(rows)} rollouts",
         "sampling, or a merged export, computes with another adapter than training does",
     )
 
 
-def check_sharing(shared: Logprobs, others: Mapping[str, tuple[Logprobs, float]], rows: Rows, floor: Floor) -> Check:
-    """The pass over shared prefixes against passes that share nothing.
+def check_sharing(
+    shared: Logprobs,
+    others: Mapping[str, tuple[Logprobs, float]],
+    rows: Rows,
+    floor: Floor,
+    *,
+    computed: float,
+) -> Check:
+    """The pass over shared prefixes against passes that share less or nothing.
 
     Args:
         others: by name the logprobs of such a pass, and the relative distance of the shared pass's gradient from its own.
+        computed: tokens the shared pass ran, as a share of all tokens of the rows.
     """
-    figures: list[Figure] = []
+    figures = [Figure(name="tokens computed, of all", value=computed, unit="share")]
     for name, (logprobs, distance) in others.items():
         found = gap(shared, logprobs, rows)
-        ceiling = RELATIVE_CEILING * max(1.0, found.scale)
-        figures += [replace(figure, name=f"{figure.name}, {name}") for figure in _gap_figures(found, floor, ceiling)]
+        figures += [replace(figure, name=f"{name}: {figure.name}") for figure in _gap_figures(found, floor)]
         figures.append(
             Figure(
-                name=f"gradient, {name}",
+                name=f"{name}: gradient",
                 value=distance,
                 unit="share",
                 bound=floor.gradient_bound,
                 floor=floor.gradient,
             )
         )
-    return _judged(
+    check = _judged(
         "prefix-shared-vs-padded",
         "Does computing shared prompts once leave logprobs and gradients as they are?",
         figures,
-        f"{len(rows)} rows",
+        f"{len(rows)} rows" + ("" if computed < 1 else ", whose prompts this model does not share"),
         "the packed training step computes something else than the rows it is made of",
     )
+    return _unless(check, floor.gradient_bound >= BLIND, f"their gradient is mostly noise in {floor.precision}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemperatureDraws:
     """Logprobs, each (N,) in nats, of N tokens drawn at one temperature T.
 
-    Two mean ratios are 1 where all is right. ``exp(trainer - sampler)`` says that both agree on T. Its mean over draws from
-    the sampler's distribution is 1 whatever the trainer's distribution is, so it says little about a wrong T; therefore the second, ``exp(colder
-    - trainer)``: its mean is 1 only where the tokens were drawn from the trainer's distribution at T, and since ``colder`` is
-    below every temperature concerned, the ratio is bounded and its standard error can be trusted. Taking the draws for ones at
-    ``wrong_temperature``, ``exp(colder - wrong)``, must miss 1: that shows the check can fail. Given what came before it a
-    token's ratio has mean 1, so tokens of one rollout are uncorrelated and their standard error is that of the mean.
+    Two mean ratios are 1 where tokens were drawn with the probabilities that were recorded: ``exp(trainer - sampler)`` and
+    ``exp(colder - sampler)``. For draws of the sampler's own distribution the mean of either is 1 whatever distribution
+    stands in the numerator. So neither tells whether the *trainer* is at T, which the mean gap does. Draws made at another T than
+    was recorded leave the first near 1, because both logprobs agree, but not the second. ``colder`` is below every
+    temperature concerned: its ratio is bounded, and its standard error can be trusted. Taking the draws for ones at
+    ``wrong_temperature``, ``exp(colder - wrong)`` must miss 1: that shows the check can fail. Given what came before it, a
+    token's ratio has mean 1, so tokens of one rollout are uncorrelated, and the standard error is that of a plain mean.
     """
 
     sampler: NDArray[np.float64]
@@ -262,49 +279,47 @@ class TemperatureDraws:
 
 
 def check_temperature(draws: Mapping[float, TemperatureDraws], floor: Floor) -> Check:
-    """Whether tokens were drawn at the temperature they are trained at; see ``TemperatureDraws``."""
+    """Whether tokens were drawn at the temperature they are trained at; see ``TemperatureDraws``.
+
+    ``warn`` where so few tokens were drawn, or the model is so sure of them, that a wrong temperature would pass.
+    """
     figures: list[Figure] = []
-    blind: list[str] = []
     for temperature, drawn in draws.items():
         name = f"T {temperature:g}"
+        wrong = _ratio(f"{name} taken for {drawn.wrong_temperature:g}", drawn.colder - drawn.wrong)
         figures += [
-            _ratio(f"{name}: mean ratio, off 1 by", drawn.trainer - drawn.sampler, floor),
-            _ratio(f"{name}: colder ratio, off 1 by", drawn.colder - drawn.trainer, floor),
-        ]
-        wrong = _ratio(f"{name} taken for {drawn.wrong_temperature:g}: off 1 by", drawn.colder - drawn.wrong, floor)
-        if wrong.within:
-            blind.append(name)
-        figures.append(
             Figure(
-                name=wrong.name, value=wrong.value, unit="ratio", bound=wrong.bound, floor=wrong.floor, at_least=True
-            )
-        )
-    tokens = " and ".join(str(len(drawn.sampler)) for drawn in draws.values())
+                name=f"{name}: mean gap",
+                value=float(np.abs(drawn.trainer - drawn.sampler).mean()),
+                bound=floor.bounds[0],
+                floor=floor.mean,
+            ),
+            _ratio(f"{name}: ratio off 1", drawn.trainer - drawn.sampler),
+            _ratio(f"{name}: colder ratio off 1", drawn.colder - drawn.sampler),
+            replace(wrong, at_least=True),
+        ]
     check = _judged(
         "temperature",
         "Are tokens drawn at the temperature they are trained at?",
         [figure for figure in figures if not figure.at_least],
-        f"{tokens} tokens",
+        f"{' and '.join(str(len(drawn.sampler)) for drawn in draws.values())} tokens",
         "the sampler draws from another distribution than the one whose logprobs are trained",
     )
-    note, status = check.note, check.status
-    if blind:
-        status = "warn" if status == "pass" else status
-        note = f"{note}; too few tokens to tell a wrong temperature from the right one at {' and '.join(blind)}"
-    return Check(name=check.name, question=check.question, figures=tuple(figures), status=status, note=note)
+    blind = not all(figure.within for figure in figures)
+    return _unless(replace(check, figures=tuple(figures)), blind, "these are too few to tell a wrong temperature")
 
 
-def _ratio(name: str, log_ratios: NDArray[np.float64], floor: Floor) -> Figure:
+def _ratio(name: str, log_ratios: NDArray[np.float64]) -> Figure:
     """How far the mean ratio lies from 1, and what chance and rounding allow."""
     with np.errstate(over="ignore", invalid="ignore"):
         ratios = np.exp(log_ratios)
         error = float(ratios.std(ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else math.inf
         off = abs(float(ratios.mean()) - 1)
-    return Figure(name=name, value=off, unit="ratio", bound=ERRORS * error + floor.mean, floor=floor.mean)
+    return Figure(name=name, value=off, unit="ratio", bound=ERRORS * error + ROUNDING)
 
 
-def _gap_figures(found: Gap, floor: Floor, ceiling: float) -> list[Figure]:
-    mean, largest = floor.bounds(ceiling)
+def _gap_figures(found: Gap, floor: Floor) -> list[Figure]:
+    mean, largest = floor.bounds
     return [
         Figure(name="mean gap", value=found.mean, bound=mean, floor=floor.mean),
         Figure(name="largest gap", value=found.largest, bound=largest, floor=floor.largest),
@@ -317,5 +332,11 @@ def _judged(name: str, question: str, figures: Sequence[Figure], basis: str, mea
     return Check(name=name, question=question, figures=tuple(figures), status="pass" if passed else "fail", note=note)
 
 
-def _finite(value: Any) -> Any:
+def _unless(check: Check, blind: bool, why: str) -> Check:
+    """The check, or the warning that its passing says nothing."""
+    return replace(check, status="warn", note=f"{check.note}; {why}") if blind and check.status == "pass" else check
+
+
+def finite(value: Any) -> Any:
+    """The value, or None for a number that is not finite: what JSON can hold."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -41,15 +41,17 @@ class Pass:
     gradient: Mapping[str, torch.Tensor]
     """By parameter name, that of the sum over rows of coefficient times the mean logprob of its trained tokens; empty where
     no gradient was asked for."""
+    forward_tokens: int
+    """Tokens that went through the model, padding not counted."""
 
     def distance(self, other: Pass) -> float:
-        """L2 norm of the difference of the gradients over that of ``other``'s; infinite if one has parameters the other lacks."""
+        """L2 norm of the difference of the gradients over that of ``other``'s; infinite where they have other parameters."""
         if self.gradient.keys() != other.gradient.keys():
             return float("inf")
         pairs = [(self.gradient[name].double(), other.gradient[name].double()) for name in other.gradient]
         apart = sum(float((mine - theirs).square().sum()) for mine, theirs in pairs)
         size = sum(float(theirs.square().sum()) for _, theirs in pairs)
-        return float((apart / size) ** 0.5) if size else float("inf")
+        return float((apart / size) ** 0.5) if size else (float("inf") if apart else 0.0)
 
 
 def plain_pass(
@@ -82,7 +84,7 @@ def plain_pass(
     found = [np.zeros(len(row.token_ids), dtype=np.float32) for row in rows]
     for logprobs, row, of_row in zip(found, rows, values, strict=True):
         logprobs[row.mask] = of_row.detach().cpu().numpy()
-    return Pass(logprobs=found, gradient=_taken(model))
+    return Pass(logprobs=found, gradient=_taken(model), forward_tokens=sum(len(row.token_ids) for row in rows))
 
 
 def _plain(rows: Rows, model: torch.nn.Module, precision: Precision, *, left: bool) -> list[torch.Tensor]:
@@ -141,7 +143,8 @@ def tree_pass(
 
     model.zero_grad()
     run_tree(split, tree, on_tokens, gradients=True)
-    return Pass(logprobs=found, gradient=_taken(model))
+    computed = sum(len(pack.token_ids) for pack in tree.every_pack())
+    return Pass(logprobs=found, gradient=_taken(model), forward_tokens=computed)
 
 
 @torch.no_grad()
