@@ -149,12 +149,12 @@ def _compare(
 ) -> tuple[Floor, list[Check]]:
     """The checks that need no further sampling; on a thread of its own."""
     few = _few(rows)
-    signs = [1.0 if number % 2 == 0 else -0.5 for number in range(len(few))]  # equal rows must not cancel out
+    shares = [1.0 if number % 2 == 0 else -0.5 for number in range(len(few))]  # equal rows must not cancel out
     say("measuring the noise floor")
-    plain = bench.plain(few, signs)
-    equal = [bench.plain(few, signs, reordered=True)]
+    plain = bench.plain(few, shares)
+    equal = [bench.plain(few, shares, reordered=True)]
     if bench.precision != "float32":
-        equal.append(bench.plain(few, signs, precision="float32"))
+        equal.append(bench.plain(few, shares, precision="float32"))
     floor = noise_floor(
         [gap(other.logprobs, plain.logprobs, few) for other in equal],
         [other.distance(plain) for other in equal],
@@ -166,11 +166,11 @@ def _compare(
         check_adapter(plain.logprobs, bench.merged(few), few, floor),
     ]
     say("comparing shared prefixes with whole rows")
-    shared = bench.tree(few, signs, shared=True)
+    shared = bench.tree(few, shares, shared=True)
     pieces = max(1, max(len(row.token_ids) for row in few) // 2)
     others = {
-        "rows alone": bench.tree(few, signs, shared=False),
-        "cut into pieces": bench.tree(few, signs, shared=True, micro_batch_tokens=pieces),
+        "rows alone": bench.tree(few, shares, shared=False),
+        "cut into pieces": bench.tree(few, shares, shared=True, micro_batch_tokens=pieces),
         "padded": plain,
     }
     compared = {name: (other.logprobs, shared.distance(other)) for name, other in others.items()}

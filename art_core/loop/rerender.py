@@ -61,19 +61,15 @@ def later_turns(trajectories: Sequence[Trajectory], renderer: Renderer) -> tuple
         for turn in trajectory.graph:
             if not _follows_a_reply(trajectory.graph, turn):
                 continue
-            history = trajectory.graph.history(turn.id)[:-1]
-            try:
-                if len(found) == _TURNS:
-                    raise InputError("enough")
-                rendered = renderer.prompt([_as_sent(message) for message in history], turn.tools)
-            except InputError:  # the template takes the conversation only the way it was recorded
+            rendered = _rendered(trajectory.graph, turn, renderer) if len(found) < _TURNS else None
+            if rendered is None:
                 left_out += 1
                 continue
             path = trajectory.graph.path(turn.id)
             found.append(
                 LaterTurn(
                     recorded=tuple(path[: len(path) - len(turn.completion_ids)]),
-                    rendered=tuple(rendered),
+                    rendered=rendered,
                     completion=turn.completion_ids,
                     temperature=turn.temperature or 1.0,
                 )
@@ -139,6 +135,10 @@ def _follows_a_reply(graph: TokenGraph, turn: Turn) -> bool:
     return bool(turn.completion_ids) and any(keep > t.parent_len + len(t.context_ids) for t, keep in above)
 
 
-def _as_sent(message: Message) -> Message:
-    """A message as it comes back over the wire."""
-    return Message.from_wire(message.to_wire())
+def _rendered(graph: TokenGraph, turn: Turn, renderer: Renderer) -> tuple[int, ...] | None:
+    """The turn's request as ids, its messages as they come back over the wire; None where the template refuses them."""
+    messages = [Message.from_wire(message.to_wire()) for message in graph.history(turn.id)[:-1]]
+    try:
+        return tuple(renderer.prompt(messages, turn.tools))
+    except InputError:
+        return None
