@@ -51,7 +51,7 @@ _QUESTIONS = (
     ("Write one sentence about the sea.", "Now one about the desert, with a number in it."),
     ("What time is it in Tokyo when it is 09:30 in Berlin?", "Write it as hh:mm and name the weekday."),
 )
-_SIBLINGS = 4
+_SIBLINGS, _DRAWS = 4, 8  # rollouts of a prompt, and of a prompt at one of the temperatures that are compared
 _TOKENS = 24
 _TEMPERATURES, _COLDER = (0.7, 1.3), 0.5
 _PLAIN_ROWS = 6
@@ -105,8 +105,8 @@ async def _measure(subject: Subject, precision: str, say: Callable[[str], None])
         temperature = subject.config.rollout.temperature
         prompts = _prompts(subject, bench)
         say("sampling")
-        rows = await _sample(bench, prompts, temperature)
-        draws = {t: await _sample(bench, prompts, t) for t in _TEMPERATURES}
+        rows = await _sample(bench, prompts, temperature, _SIBLINGS)
+        draws = {t: await _sample(bench, prompts, t, _DRAWS) for t in _TEMPERATURES}
         floor, checks = await asyncio.to_thread(_compare, bench, rows, draws, say)
         say("rendering later turns again")
         checks.append(await _rerender(subject, bench))
@@ -124,8 +124,8 @@ async def _measure(subject: Subject, precision: str, say: Callable[[str], None])
     )
 
 
-async def _sample(bench: Bench, prompts: Sequence[Sequence[int]], temperature: float) -> Rows:
-    return await bench.sample(prompts, siblings=_SIBLINGS, max_tokens=_TOKENS, temperature=temperature)
+async def _sample(bench: Bench, prompts: Sequence[Sequence[int]], temperature: float, siblings: int) -> Rows:
+    return await bench.sample(prompts, siblings=siblings, max_tokens=_TOKENS, temperature=temperature)
 
 
 def _prompts(subject: Subject, bench: Bench) -> list[tuple[int, ...]]:

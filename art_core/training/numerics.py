@@ -54,6 +54,8 @@ BLIND = 1.0
 """A mean gap of so many nats, or a gradient as far away as its own length, is no agreement, whatever the floor."""
 ERRORS, ROUNDING = 3.0, 1e-5
 """A mean ratio may miss 1 by so many standard errors, and by what rounding does to logprobs, which are always float32."""
+UNSEEN = 3.0
+"""Over the number of draws: a chance below it may well not show among them (the rule of three), nor in their spread."""
 
 _UNIT: Mapping[Precision, float] = {"float32": 2.0**-23, "bfloat16": 2.0**-8}
 
@@ -264,7 +266,9 @@ class TemperatureDraws:
     was recorded leave the first near 1, because both logprobs agree, but not the second. ``colder`` is below every
     temperature concerned: its ratio is bounded, and its standard error can be trusted. Taking the draws for ones at
     ``wrong_temperature``, ``exp(colder - wrong)`` must miss 1: that shows the check can fail. Given what came before it, a
-    token's ratio has mean 1, so tokens of one rollout are uncorrelated, and the standard error is that of a plain mean.
+    token's ratio has mean 1, so tokens of one rollout are uncorrelated, and the standard error is that of a plain mean. What is
+    too rare to have been drawn is missing in mean and spread alike, which matters where the model is sure of nearly every
+    token: the bound allows for it, with the ratio that a rare token has.
     """
 
     sampler: NDArray[np.float64]
@@ -286,7 +290,7 @@ def check_temperature(draws: Mapping[float, TemperatureDraws], floor: Floor) -> 
     figures: list[Figure] = []
     for temperature, drawn in draws.items():
         name = f"T {temperature:g}"
-        wrong = _ratio(f"{name} taken for {drawn.wrong_temperature:g}", drawn.colder - drawn.wrong)
+        wrong = _ratio(f"{name} taken for {drawn.wrong_temperature:g}", drawn.colder - drawn.wrong, rare=1.0)
         figures += [
             Figure(
                 name=f"{name}: mean gap",
@@ -294,8 +298,8 @@ def check_temperature(draws: Mapping[float, TemperatureDraws], floor: Floor) -> 
                 bound=floor.bounds[0],
                 floor=floor.mean,
             ),
-            _ratio(f"{name}: ratio off 1", drawn.trainer - drawn.sampler),
-            _ratio(f"{name}: colder ratio off 1", drawn.colder - drawn.sampler),
+            _ratio(f"{name}: ratio off 1", drawn.trainer - drawn.sampler, rare=min(1.0, floor.largest)),
+            _ratio(f"{name}: colder ratio off 1", drawn.colder - drawn.sampler, rare=1.0),
             replace(wrong, at_least=True),
         ]
     check = _judged(
@@ -309,13 +313,14 @@ def check_temperature(draws: Mapping[float, TemperatureDraws], floor: Floor) -> 
     return _unless(replace(check, figures=tuple(figures)), blind, "these are too few to tell a wrong temperature")
 
 
-def _ratio(name: str, log_ratios: NDArray[np.float64]) -> Figure:
-    """How far the mean ratio lies from 1, and what chance and rounding allow."""
+def _ratio(name: str, log_ratios: NDArray[np.float64], *, rare: float) -> Figure:
+    """How far the mean ratio lies from 1, and what chance and rounding allow; ``rare`` is how far that of a rare token does."""
     with np.errstate(over="ignore", invalid="ignore"):
         ratios = np.exp(log_ratios)
         error = float(ratios.std(ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else math.inf
         off = abs(float(ratios.mean()) - 1)
-    return Figure(name=name, value=off, unit="ratio", bound=ERRORS * error + ROUNDING)
+    allowed = rare * UNSEEN / len(ratios)
+    return Figure(name=name, value=off, unit="ratio", bound=ERRORS * error + ROUNDING + allowed)
 
 
 def _gap_figures(found: Gap, floor: Floor) -> list[Figure]:

@@ -61,6 +61,18 @@ async def test_t5_the_trainer_sees_the_logprobs_the_sampler_drew_with(backend):
         assert logprobs[sample.mask] == pytest.approx(sample.logprobs[sample.mask], abs=1e-4)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+async def test_t20_the_drift_between_sampler_and_trainer_is_part_of_the_report(tmp_path, precision):
+    config = CONFIG.model_copy(update={"precision": precision})
+    backend = EmbeddedBackend(str(save_tiny(tmp_path / "model", "qwen3")), config)
+    report = await asyncio.to_thread(backend.train, *rows(await groups_of(backend, BASE)))
+    await backend.close()
+    if precision == "float32":
+        assert 0 <= report.kl_behaviour < 1e-6
+    else:
+        assert 1e-6 < report.kl_behaviour < 0.1
+
+
 async def test_a_few_steps_raise_the_reward(backend):
     version, means = BASE, []
     for step in range(8):
