@@ -188,3 +188,12 @@ def test_t6_a_trainer_at_another_temperature_fails():
 
 def test_t6_too_few_tokens_are_a_warning():
     assert checked(count=6).status == "warn"
+
+
+def test_t6_a_model_that_is_sure_of_nearly_every_token_is_not_failed_for_what_it_never_drew():
+    sure = np.full(288, math.log(0.9995))
+    spread = np.linspace(0, 1e-9, 288)
+    certain = TemperatureDraws(
+        sampler=sure, trainer=sure, colder=np.full(288, -1e-6) + spread, wrong=sure - 0.02, wrong_temperature=1.3
+    )
+    assert check_temperature({0.7: certain}, FLOOR).status == "pass"
