@@ -37,6 +37,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(path=("eval",), command="art_core.cli.eval:app", help="Measure a checkpoint of a run."),
     Verb(path=("export",), command="art_core.cli.export:app", help="Write a run's adapter for serving."),
     Verb(path=("report",), command="art_core.cli.report:app", help="Write a run's report.html again."),
+    Verb(path=("doctor",), command="art_core.cli.doctor:app", help="Check this machine, and a model's numbers on it."),
     Verb(path=("models",), command="art_core.cli.models:app", help="List and fetch the models known by a short name."),
 )
 

@@ -19,7 +19,7 @@ from art_core.errors import InputError
 
 from .config import Precision
 
-__all__ = ["PRECISIONS", "Probe", "choose_precision", "probe"]
+__all__ = ["PRECISIONS", "Probe", "choose_precision", "gpu_name", "probe"]
 
 PRECISIONS: Mapping[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _WORTH_IT = 1.5  # bfloat16 costs exactness; it has to be clearly faster to be chosen
@@ -69,6 +69,11 @@ def choose_precision(wish: str) -> Precision:
         if name == (probe().precision if wish == "auto" else wish):
             return name
     raise InputError(f"precision {wish!r} is not one of auto, {', '.join(PRECISIONS)}")
+
+
+def gpu_name() -> str | None:
+    """What torch calls the GPU it would use; None without one."""
+    return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
 
 
 def _usable_cores() -> int:

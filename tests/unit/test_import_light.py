@@ -19,6 +19,7 @@ SNIPPETS = {
     "the registry": "import art_core.models.registry",
     "help": "from art_core.cli.main import main; main(['--help'])",
     "help of models": "from art_core.cli.main import main; main(['models', 'get', '--help'])",
+    "help of doctor": "from art_core.cli.main import main; main(['doctor', '--help'])",
     "help of export": "from art_core.cli.main import main; main(['export', '--help'])",
     "help of train": "from art_core.cli.main import main; main(['train', 'python', '--help'])",
     "help of sft": "from art_core.cli.main import main; main(['train', 'sft', '--help'])",

@@ -1,0 +1,347 @@
+"""Whether numbers that should be equal are: the checks' figures, their bounds, and the noise floor the bounds are made of.
+
+Pure arithmetic on what was computed elsewhere (see ``passes`` and ``loop.numerics``).
+
+**Noise floor.** Two passes over the same rows, in the same precision and by the plain code of transformers, that are equal on
+paper and differ only in the order of their sums. In bfloat16 the distance of such a pass from the one in float32 is
+measured too, and the larger counts: sampler and trainer round in different places there, which no change of order shows
+in a shallow model. A floor is never below one unit in the last place of the largest logprob. The noise of a token
+grows with its uncertainty, so a floor belongs to its rows: it holds for these and for rows the model is surer of.
+
+**Bounds.** A mean gap may be so many times its floor, a largest gap and a gradient's distance so many times theirs:
+``MULTIPLES``. The largest of many varies more between equal passes than their mean does. In float32 the multiples are
+wide, because what is wrong is wrong by a thousand times the floor and more, and what is right may differ from plain code by
+more than the order of its sums; but no bound exceeds a ceiling, however noisy the machine: ``CEILING`` nats for a
+logprob, which is about 1e-5 of a logit, and ``GRADIENT_CEILING`` for a gradient. bfloat16 has no ceiling: equal passes of
+a 135M-parameter model differ by 0.03 nats on average, by 0.3 at most and by 5 % in the gradient. Its bounds find what is
+wrong by more (a temperature, an adapter folded in twice) and cannot find a scale that is a tenth off; those of float32
+find both. What is to be proven is therefore proven in float32. Where a bound would let anything pass, the answer is ``warn``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from art_core.models.config import Precision
+from art_core.trajectory.samples import TrainingSample
+
+__all__ = [
+    "Check",
+    "Figure",
+    "Floor",
+    "Gap",
+    "Status",
+    "TemperatureDraws",
+    "check_adapter",
+    "check_sampler",
+    "check_sharing",
+    "check_temperature",
+    "finite",
+    "gap",
+    "noise_floor",
+]
+
+MULTIPLES: Mapping[Precision, tuple[float, float, float]] = {"float32": (10.0, 20.0, 10.0), "bfloat16": (3.0, 5.0, 4.0)}
+"""Of the floor, for a mean gap, a largest gap and a gradient's distance."""
+CEILING, GRADIENT_CEILING = 1e-4, 1e-4
+BLIND = 1.0
+"""A mean gap of so many nats, or a gradient as far away as its own length, is no agreement, whatever the floor."""
+ERRORS, ROUNDING = 3.0, 1e-5
+"""A mean ratio may miss 1 by so many standard errors, and by what rounding does to logprobs, which are always float32."""
+UNSEEN = 3.0
+"""Over the number of draws: a chance below it may well not show among them (the rule of three), nor in their spread."""
+
+_UNIT: Mapping[Precision, float] = {"float32": 2.0**-23, "bfloat16": 2.0**-8}
+
+Status = Literal["pass", "warn", "fail"]
+Logprobs = Sequence[NDArray[np.float32]]
+Rows = Sequence[TrainingSample]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured number and what it is held against."""
+
+    name: str
+    value: float
+    unit: str = "nats"
+    """``nats``, ``share`` or ``ratio``."""
+    bound: float | None = None
+    """None: it informs only."""
+    floor: float | None = None
+    """The noise floor the bound was made of."""
+    at_least: bool = False
+    """The bound is a minimum."""
+
+    @property
+    def within(self) -> bool:
+        """Whether it keeps its bound; one that is not a number keeps none."""
+        if self.bound is None:
+            return True
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One question, what was measured, and the answer."""
+
+    name: str
+    question: str
+    figures: tuple[Figure, ...] = ()
+    status: Status = "pass"
+    note: str = ""
+    """One sentence: on what it was measured, and what an answer other than ``pass`` means."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; a number that is not finite becomes None."""
+        record = asdict(self)
+        record["figures"] = [
+            {key: finite(value) for key, value in figure.items()} | {"within": own.within}
+            for figure, own in zip(record["figures"], self.figures, strict=True)
+        ]
+        return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """How far two sets of logprobs of the same tokens lie apart, in nats."""
+
+    tokens: int
+    mean: float
+    """Of the absolute differences."""
+    largest: float
+    kl: float
+    """Estimate of KL(second || first): mean of ``r - 1 - log r`` with r the first's probability over the second's."""
+    differences: NDArray[np.float64] = field(repr=False)
+    """(tokens,) first minus second."""
+    scale: float
+    """The largest absolute logprob of the second."""
+
+    def beyond(self, bound: float) -> float:
+        """The share of tokens whose difference is larger than ``bound``."""
+        return float((~(np.abs(self.differences) <= bound)).mean())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """What equal passes differ by on this machine; see the head of this module."""
+
+    precision: Precision
+    mean: float
+    largest: float
+    gradient: float
+    """Relative L2 distance."""
+    tokens: int
+    """Trained tokens it was measured on."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The bounds of a mean and of a largest gap."""
+        mean, largest, _ = MULTIPLES[self.precision]
+        return self._capped(mean * self.mean, CEILING), self._capped(largest * self.largest, CEILING)
+
+    @property
+    def gradient_bound(self) -> float:
+        """The bound of a gradient's distance."""
+        return self._capped(MULTIPLES[self.precision][2] * self.gradient, GRADIENT_CEILING)
+
+    def _capped(self, bound: float, ceiling: float) -> float:
+        return min(bound, ceiling) if self.precision == "float32" else bound
+
+
+def gap(first: Logprobs, second: Logprobs, rows: Rows) -> Gap:
+    """Compare per-row (L,) logprobs at the trained tokens of ``rows``."""
+    pairs = [
+        (one[row.mask].astype(np.float64), two[row.mask].astype(np.float64))
+        for one, two, row in zip(first, second, rows, strict=True)
+    ]
+    differences = np.concatenate([one - two for one, two in pairs])
+    sizes = np.abs(differences)
+    with np.errstate(over="ignore"):
+        divergences = np.exp(differences) - 1 - differences
+    return Gap(
+        tokens=len(differences),
+        mean=float(sizes.mean()),
+        largest=float(sizes.max()),
+        kl=float(divergences.mean()),
+        differences=differences,
+        scale=float(max(np.abs(two).max() for _, two in pairs)),
+    )
+
+
+def noise_floor(gaps: Sequence[Gap], distances: Sequence[float], *, precision: Precision) -> Floor:
+    """The floor of several pairs of equal passes: the largest of each figure.
+
+    Args:
+        gaps: of their logprobs. ``distances``: of their gradients, relative.
+    """
+    least = _UNIT[precision] * max(1.0, *(found.scale for found in gaps))
+    return Floor(
+        precision=precision,
+        mean=max(least / 4, *(found.mean for found in gaps)),  # rounding to a unit errs by a quarter of it on average
+        largest=max(least, *(found.largest for found in gaps)),
+        gradient=max(_UNIT[precision], *distances),
+        tokens=gaps[0].tokens,
+    )
+
+
+def check_sampler(trainer: Logprobs, rows: Rows, floor: Floor) -> Check:
+    """The sampler's logprobs, as the rows hold them, against the trainer's of the same ids."""
+    found = gap(trainer, [row.logprobs for row in rows], rows)
+    figures = _gap_figures(found, floor)
+    figures.append(Figure(name="tokens beyond the bound", value=found.beyond(floor.bounds[1]), unit="share", bound=0.0))
+    figures.append(Figure(name="KL(sampler || trainer)", value=found.kl))
+    check = _judged(
+        "sampler-vs-trainer",
+        "Does the trainer give sampled tokens the probability they were drawn with?",
+        figures,
+        f"{found.tokens} tokens of {len(rows)} rollouts",
+        "what is trained is not what was sampled: do not train with this model here",
+    )
+    return _unless(check, floor.bounds[0] >= BLIND, f"equal passes differ too much in {floor.precision} to tell")
+
+
+def check_adapter(unfolded: Logprobs, folded: Logprobs, rows: Rows, floor: Floor) -> Check:
+    """The adapter computed beside the weights against the adapter folded into them."""
+    found = gap(folded, unfolded, rows)
+    return _judged(
+        "adapter-vs-merged",
+        "Is the adapter, folded into the weights, the adapter that is trained?",
+        _gap_figures(found, floor),
+        f"{found.tokens} tokens of {len(rows)} rollouts",
+        "sampling, or a merged export, computes with another adapter than training does",
+    )
+
+
+def check_sharing(
+    shared: Logprobs,
+    others: Mapping[str, tuple[Logprobs, float]],
+    rows: Rows,
+    floor: Floor,
+    *,
+    computed: float,
+) -> Check:
+    """The pass over shared prefixes against passes that share less or nothing.
+
+    Args:
+        others: by name the logprobs of such a pass, and the relative distance of the shared pass's gradient from its own.
+        computed: tokens the shared pass ran, as a share of all tokens of the rows.
+    """
+    figures = [Figure(name="tokens computed, of all", value=computed, unit="share")]
+    for name, (logprobs, distance) in others.items():
+        found = gap(shared, logprobs, rows)
+        figures += [replace(figure, name=f"{name}: {figure.name}") for figure in _gap_figures(found, floor)]
+        figures.append(
+            Figure(
+                name=f"{name}: gradient",
+                value=distance,
+                unit="share",
+                bound=floor.gradient_bound,
+                floor=floor.gradient,
+            )
+        )
+    check = _judged(
+        "prefix-shared-vs-padded",
+        "Does computing shared prompts once leave logprobs and gradients as they are?",
+        figures,
+        f"{len(rows)} rows" + ("" if computed < 1 else ", whose prompts this model does not share"),
+        "the packed training step computes something else than the rows it is made of",
+    )
+    return _unless(check, floor.gradient_bound >= BLIND, f"their gradient is mostly noise in {floor.precision}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TemperatureDraws:
+    """Logprobs, each (N,) in nats, of N tokens drawn at one temperature T.
+
+    Two mean ratios are 1 where tokens were drawn with the probabilities that were recorded: ``exp(trainer - sampler)`` and
+    ``exp(colder - sampler)``. For draws of the sampler's own distribution the mean of either is 1 whatever distribution
+    stands in the numerator. So neither tells whether the *trainer* is at T, which the mean gap does. Draws made at another T than
+    was recorded leave the first near 1, because both logprobs agree, but not the second. ``colder`` is below every
+    temperature concerned: its ratio is bounded, and its standard error can be trusted. Taking the draws for ones at
+    ``wrong_temperature``, ``exp(colder - wrong)`` must miss 1: that shows the check can fail. Given what came before it, a
+    token's ratio has mean 1, so tokens of one rollout are uncorrelated, and the standard error is that of a plain mean. What is
+    too rare to have been drawn is missing in mean and spread alike, which matters where the model is sure of nearly every
+    token: the bound allows for it, with the ratio that a rare token has.
+    """
+
+    sampler: NDArray[np.float64]
+    """As recorded when they were drawn."""
+    trainer: NDArray[np.float64]
+    """The trainer's at T."""
+    colder: NDArray[np.float64]
+    """The trainer's at a temperature below T and ``wrong_temperature``."""
+    wrong: NDArray[np.float64]
+    """The trainer's at ``wrong_temperature``."""
+    wrong_temperature: float
+
+
+def check_temperature(draws: Mapping[float, TemperatureDraws], floor: Floor) -> Check:
+    """Whether tokens were drawn at the temperature they are trained at; see ``TemperatureDraws``.
+
+    ``warn`` where so few tokens were drawn, or the model is so sure of them, that a wrong temperature would pass.
+    """
+    figures: list[Figure] = []
+    for temperature, drawn in draws.items():
+        name = f"T {temperature:g}"
+        wrong = _ratio(f"{name} taken for {drawn.wrong_temperature:g}", drawn.colder - drawn.wrong, rare=1.0)
+        figures += [
+            Figure(
+                name=f"{name}: mean gap",
+                value=float(np.abs(drawn.trainer - drawn.sampler).mean()),
+                bound=floor.bounds[0],
+                floor=floor.mean,
+            ),
+            _ratio(f"{name}: ratio off 1", drawn.trainer - drawn.sampler, rare=min(1.0, floor.largest)),
+            _ratio(f"{name}: colder ratio off 1", drawn.colder - drawn.sampler, rare=1.0),
+            replace(wrong, at_least=True),
+        ]
+    check = _judged(
+        "temperature",
+        "Are tokens drawn at the temperature they are trained at?",
+        [figure for figure in figures if not figure.at_least],
+        f"{' and '.join(str(len(drawn.sampler)) for drawn in draws.values())} tokens",
+        "the sampler draws from another distribution than the one whose logprobs are trained",
+    )
+    blind = not all(figure.within for figure in figures)
+    return _unless(replace(check, figures=tuple(figures)), blind, "these are too few to tell a wrong temperature")
+
+
+def _ratio(name: str, log_ratios: NDArray[np.float64], *, rare: float) -> Figure:
+    """How far the mean ratio lies from 1, and what chance and rounding allow; ``rare`` is how far that of a rare token does."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratios = np.exp(log_ratios)
+        error = float(ratios.std(ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else math.inf
+        off = abs(float(ratios.mean()) - 1)
+    allowed = rare * UNSEEN / len(ratios)
+    return Figure(name=name, value=off, unit="ratio", bound=ERRORS * error + ROUNDING + allowed)
+
+
+def _gap_figures(found: Gap, floor: Floor) -> list[Figure]:
+    mean, largest = floor.bounds
+    return [
+        Figure(name="mean gap", value=found.mean, bound=mean, floor=floor.mean),
+        Figure(name="largest gap", value=found.largest, bound=largest, floor=floor.largest),
+    ]
+
+
+def _judged(name: str, question: str, figures: Sequence[Figure], basis: str, meaning: str) -> Check:
+    passed = all(figure.within for figure in figures)
+    note = f"measured on {basis}" + ("" if passed else f"; {meaning}")
+    return Check(name=name, question=question, figures=tuple(figures), status="pass" if passed else "fail", note=note)
+
+
+def _unless(check: Check, blind: bool, why: str) -> Check:
+    """The check, or the warning that its passing says nothing."""
+    return replace(check, status="warn", note=f"{check.note}; {why}") if blind and check.status == "pass" else check
+
+
+def finite(value: Any) -> Any:
+    """The value, or None for a number that is not finite: what JSON can hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
