@@ -37,6 +37,10 @@ class Budget:
         """Whether memory has run out: long rows are then cut, and shared runs computed twice instead of kept."""
         return self.tokens < self._configured
 
+    def shrink(self, tokens: int) -> None:
+        """Take at most so many tokens from now on."""
+        self.tokens = min(self.tokens, tokens)
+
     def call(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do ``work``, again with half the tokens each time it runs out of memory. A failed try must leave nothing behind.
 
@@ -53,7 +57,7 @@ class Budget:
                     raise TrainerError(
                         f"a pass over {self.tokens} tokens does not fit into memory; free some, or train a smaller model"
                     ) from error
-            self.tokens = max(_LEAST, self.tokens // 2)
+            self.shrink(max(_LEAST, self.tokens // 2))
             _log.info("memory ran out in a training pass; trying again with %d tokens at once", self.tokens)
             gc.collect()
             if torch.cuda.is_available():

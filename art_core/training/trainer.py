@@ -150,8 +150,14 @@ class GrpoTrainer:
         )
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """What a checkpoint needs besides the adapter: the optimizer's tensors, and counters as plain values."""
-        return self._optimizer.tensors(), {"step_count": self.step_count, "updates": self.updates}
+        """What a checkpoint needs besides the adapter: the optimizer's tensors, and counters as plain values.
+
+        Among them the tokens of a pass once memory has run out: the order of a sum depends on it.
+        """
+        counters = {"step_count": self.step_count, "updates": self.updates}
+        if self._budget.frugal:
+            counters["pass_tokens"] = self._budget.tokens
+        return self._optimizer.tensors(), counters
 
     def load_state(self, tensors: Mapping[str, torch.Tensor], counters: Mapping[str, Any]) -> None:
         """Continue from what ``state`` returned; the adapter's weights are loaded separately.
@@ -161,6 +167,7 @@ class GrpoTrainer:
         """
         self._optimizer.load(tensors, int(counters["updates"]))
         self.step_count = int(counters["step_count"])
+        self._budget.shrink(int(counters.get("pass_tokens", self.config.micro_batch_tokens)))
 
     def _reference_logprobs(self, samples: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
         """As ``logprobs``, under the model that the policy is held to."""

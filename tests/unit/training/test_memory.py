@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from art_core.errors import TrainerError
+from art_core.training.checkpoint import load, save
 from art_core.training.logprobs import SplitModel
 from art_core.training.memory import Budget
 from art_core.training.packing import build_tree
@@ -51,6 +52,20 @@ def test_later_steps_begin_with_what_fitted(monkeypatch):
     done = len(tried)
     trainer.step(LONG, [1.0, -1.0])
     assert max(tried[done:]) <= 128
+
+
+def test_a_resumed_trainer_goes_on_with_passes_of_the_same_size_and_the_same_bits(monkeypatch, tmp_path):
+    trainer = GrpoTrainer(model := lora())
+    with monkeypatch.context() as patch:
+        scarce(patch, 100)
+        trainer.step(LONG, [1.0, -1.0])
+    save(tmp_path / "c", trainer, chat_template="")
+    resumed = GrpoTrainer(again := lora())
+    load(tmp_path / "c", resumed)
+    rows, advantages = [*step_rows()[0], *LONG], [*step_rows()[1], 1.0, -1.0]
+    reports = [each.step(rows, advantages) for each in (trainer, resumed)]
+    assert [report.micro_batch_tokens for report in reports] == [64, 64]
+    assert torch.equal(weights(model), weights(again))
 
 
 def test_the_passes_of_a_step_go_back_to_where_it_began(monkeypatch):
