@@ -19,6 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 from art_core.errors import InputError
 from art_core.rendering.tokenizer import TransformersTokenizer
 
+from .compute import COMPUTE
 from .head import check_head
 from .registry import resolve
 
@@ -43,6 +44,10 @@ def load_model(name: str, *, device: str = "cpu") -> LoadedModel:
     Raises:
         InputError: unknown name (says which are known), or files that are not a causal language model.
     """
+    return COMPUTE.run(_load, name, device)
+
+
+def _load(name: str, device: str) -> LoadedModel:
     path = resolve(name)
     disable_progress_bar()
     try:

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from art_core.errors import InputError
+from art_core.models.compute import COMPUTE
 
 from .manifest import verify, write_directory
 from .trainer import GrpoTrainer
@@ -79,8 +80,7 @@ def load(directory: Path, trainer: GrpoTrainer) -> dict[str, Any]:
     tensors = _read(directory / _OPTIMIZER)
     counters, extra = _read_trainer(directory)
     weights = _checked_weights(directory, trainer.model)
-    trainer.load_state(tensors, counters)
-    set_peft_model_state_dict(trainer.model, weights, adapter_name=trainer.model.active_adapter)
+    COMPUTE.run(_put, trainer, tensors, counters, weights)
     return extra
 
 
@@ -100,7 +100,15 @@ def load_adapter(directory: Path, model: PeftModel) -> None:
     Raises:
         InputError: a file cannot be read, or names or shapes differ; nothing was changed.
     """
-    set_peft_model_state_dict(model, _checked_weights(directory, model), adapter_name=model.active_adapter)
+    weights = _checked_weights(directory, model)
+    COMPUTE.run(set_peft_model_state_dict, model, weights, adapter_name=model.active_adapter)
+
+
+def _put(
+    trainer: GrpoTrainer, tensors: dict[str, torch.Tensor], counters: dict[str, Any], weights: dict[str, torch.Tensor]
+) -> None:
+    trainer.load_state(tensors, counters)
+    set_peft_model_state_dict(trainer.model, weights, adapter_name=trainer.model.active_adapter)
 
 
 def _read_trainer(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
