@@ -77,7 +77,7 @@ class TransformersEngine:
         deterministic: bool = False,
     ) -> None:
         dtype = PRECISIONS[precision] if precision else None
-        self._folded = COMPUTE.run(FoldedModel, model, dtype=dtype, apart=deterministic)
+        self._folded = COMPUTE.run(FoldedModel, model, dtype=dtype, apart=deterministic, packed=not deterministic)
         first = None if adapter is None else read_adapter(adapter)
         if first is not None:
             self._folded.check(first)

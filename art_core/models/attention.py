@@ -140,19 +140,23 @@ def segment_attention(
     scores = scores.masked_fill(segment_plan.hidden_slots(sliding_window), float("-inf"))
     scores = scores.view(rows, kv_heads, -1, slots)
     layer: int = module.layer_idx
-    groups = segment_plan.groups
+    groups, prefix = segment_plan.groups, None
     if not groups:
-        mixed = _softmax(scores) @ value
+        weights = _softmax(scores)
     elif groups[0].rows is None:
-        mixed = _with_prefix(segment_plan, groups[0], layer, queries, scores, value, sliding_window, softcap)
+        prefix, weights = _with_prefix(segment_plan, groups[0], layer, queries, scores, sliding_window, softcap)
     else:
-        mixed = _softmax(scores) @ value if _some_row_alone(groups, rows) else torch.empty_like(queries)
+        weights = _softmax(scores) if _some_row_alone(groups, rows) else torch.empty_like(scores)
+        prefix = torch.zeros_like(queries)
         for group in groups:
             index = group.rows
             assert index is not None
-            mixed[index] = _with_prefix(
-                segment_plan, group, layer, queries[index], scores[index], value[index], sliding_window, softcap
+            prefix[index], weights[index] = _with_prefix(
+                segment_plan, group, layer, queries[index], scores[index], sliding_window, softcap
             )
+    mixed = weights @ value
+    if prefix is not None:
+        mixed += prefix
     heads = mixed.reshape(rows, -1, tokens, size)  # (B, H*G, T, D)
     return heads.transpose(1, 2).contiguous(), None
 
@@ -167,11 +171,13 @@ def _with_prefix(
     layer: int,
     queries: torch.Tensor,
     suffix_scores: torch.Tensor,
-    suffix_values: torch.Tensor,
     sliding_window: int | None,
     softcap: float | None,
-) -> torch.Tensor:
-    """(n, H, G*T, D) mix of n rows that share one prefix: its keys are read once for all of them."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of n rows that share one prefix: their (n, H, G*T, D) mix of its values, and the (n, H, G*T, S) weights of their suffixes.
+
+    The prefix's keys and values are read once for all of them.
+    """
     keys, values = group.layers[layer]
     rows, kv_heads, flat, size = queries.shape
     length = group.length
@@ -183,7 +189,7 @@ def _with_prefix(
     weights = _softmax(torch.cat([prefix, suffix_scores], dim=-1))
     over_prefix = weights[..., :length].transpose(0, 1).reshape(kv_heads, rows * flat, length)
     mixed = (over_prefix @ values[0, :, :length]).view(kv_heads, rows, flat, size).transpose(0, 1)
-    return mixed + weights[..., length:] @ suffix_values
+    return mixed, weights[..., length:]
 
 
 def _prefix_window(plan: SegmentPlan, group: PrefixGroup, flat: int, sliding_window: int) -> torch.Tensor:
