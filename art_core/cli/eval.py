@@ -150,7 +150,7 @@ async def _measure(
         rollouts = await evaluate(
             agent,
             scenarios,
-            backend.policy(evaluating=True, version=version),
+            backend.policy(version),
             reward=reward,
             concurrency=config.rollout.concurrency,
             limits=config.rollout.limits,

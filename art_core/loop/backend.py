@@ -28,8 +28,8 @@ class Backend(Protocol):
     ``default@0``.
     """
 
-    def policy(self, *, evaluating: bool, version: PolicyVersion) -> Policy:
-        """A policy that answers with exactly ``version``, at the temperature configured for training or evaluating.
+    def policy(self, version: PolicyVersion) -> Policy:
+        """A policy that answers with exactly ``version``, at the temperature configured for what a session is: training or evaluating.
 
         Raises:
             ProviderError: ``version`` is not the one being served.

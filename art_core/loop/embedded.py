@@ -88,7 +88,7 @@ class EmbeddedBackend:
         """How chats become ids for this model."""
         return self._renderer
 
-    def policy(self, *, evaluating: bool, version: PolicyVersion) -> LocalPolicy:
+    def policy(self, version: PolicyVersion) -> LocalPolicy:
         """A policy that answers with exactly ``version``.
 
         Raises:
@@ -96,13 +96,12 @@ class EmbeddedBackend:
         """
         if version != self._version:
             raise ProviderError(f"policy version {version} was asked for, but {self._version} is being served")
-        rollout, evaluation = self._config.rollout, self._config.evaluation
-        temperature = evaluation.temperature if evaluating else rollout.temperature
+        rollout = self._config.rollout
         return LocalPolicy(
             self._engine,
             self._renderer,
-            sampling=SamplingParams(temperature=temperature, max_tokens=rollout.max_tokens),
-            evaluation_temperature=evaluation.temperature,
+            sampling=SamplingParams(temperature=rollout.temperature, max_tokens=rollout.max_tokens),
+            evaluation_temperature=self._config.evaluation.temperature,
             version=version,
             max_context=self._loaded.context,
             one_at_a_time=self._config.deterministic,

@@ -222,7 +222,7 @@ class TrainingRun:
         return await evaluate(
             self.agent,
             scenarios,
-            self.backend.policy(evaluating=True, version=self.version),
+            self.backend.policy(self.version),
             reward=self.reward,
             concurrency=self.config.rollout.concurrency,
             limits=self.config.rollout.limits,
@@ -262,7 +262,7 @@ class TrainingRun:
             fresh = await gather(
                 self.agent,
                 missing,
-                self.backend.policy(evaluating=False, version=self.version),
+                self.backend.policy(self.version),
                 reward=self.reward,
                 group_size=settings.group_size,
                 concurrency=settings.concurrency,

@@ -28,11 +28,11 @@ SCENARIOS = [Scenario(f"s{number}", f"question {number}") for number in range(40
 class CoinPolicy:
     """Says "yes" with a given chance, by the session's key; while evaluating, if the scenario is easy enough."""
 
-    def __init__(self, skill: float, version: PolicyVersion, evaluating: bool) -> None:
-        self.skill, self.version, self.evaluating = skill, version, evaluating
+    def __init__(self, skill: float, version: PolicyVersion) -> None:
+        self.skill, self.version = skill, version
 
     async def complete(self, session: Any, messages: Sequence[Message], tools: Any, params: dict[str, Any]) -> Turn:
-        key = fold(messages[-1].text) if self.evaluating else fold(*session.rng_parts)
+        key = fold(messages[-1].text) if session.evaluating else fold(*session.rng_parts)
         word = "yes" if uniform(key, 0) < self.skill else "no"
         return await ScriptedPolicy([word], version=self.version).complete(session, messages, tools, params)
 
@@ -47,10 +47,10 @@ class FakeBackend:
         self.trained: list[int] = []
         self.on_train: Callable[[], None] = lambda: None
 
-    def policy(self, *, evaluating: bool, version: PolicyVersion) -> CoinPolicy:
+    def policy(self, version: PolicyVersion) -> CoinPolicy:
         if version != self.served:
             raise ProviderError(f"{version} is not served")
-        return CoinPolicy(self.skill, version, evaluating)
+        return CoinPolicy(self.skill, version)
 
     def train(
         self, samples: Sequence[TrainingSample], advantages: Sequence[float], on_progress: Any = None

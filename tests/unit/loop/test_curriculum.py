@@ -165,7 +165,7 @@ def test_the_plain_schedule_draws_these_scenarios():
 class Rates(FakeBackend):
     """A third of the scenarios is never solved, a third always, a third every other time; training changes nothing."""
 
-    def policy(self, *, evaluating, version):
+    def policy(self, version):
         class Policy:
             async def complete(self, session, messages, tools, params):
                 rate = {"0": 0.0, "1": 1.0, "2": 0.5}[str(int(messages[-1].text.split()[-1]) % 3)]

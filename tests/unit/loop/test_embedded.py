@@ -42,7 +42,7 @@ def early_bytes(trajectory, scenario):
 
 
 async def groups_of(backend, version, step=0):
-    policy = backend.policy(evaluating=False, version=version)
+    policy = backend.policy(version)
     return await gather(say, [Scenario("s", "go")], policy, reward=early_bytes, group_size=16, step=step)
 
 
@@ -101,7 +101,7 @@ async def test_after_a_step_the_published_version_samples_what_the_trainer_compu
 
 async def test_a_version_that_is_not_served_is_refused(backend):
     with pytest.raises(ProviderError, match="default@3 was asked for, but default@0 is being served"):
-        backend.policy(evaluating=True, version=PolicyVersion("default", 3))
+        backend.policy(PolicyVersion("default", 3))
 
 
 async def test_a_checkpoint_brings_the_weights_back(backend, tmp_path):
@@ -125,7 +125,7 @@ async def test_a_checkpoint_of_another_base_model_is_refused(backend, tmp_path):
 
 
 async def test_evaluation_is_greedy_and_says_so(backend):
-    policy = backend.policy(evaluating=True, version=BASE)
+    policy = backend.policy(BASE)
     groups = await gather(say, [Scenario("s", "go")], policy, group_size=2, evaluating=True)
     one, two = (trajectory.turns[0] for trajectory in groups[0])
     assert one.completion_ids == two.completion_ids

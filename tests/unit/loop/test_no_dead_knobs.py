@@ -243,7 +243,7 @@ async def observe_steps(knob: Knob, values: dict[str, Any], place: Any, model: A
     try:
         replies = []
         for evaluating in (False, True):
-            policy = backend.policy(evaluating=evaluating, version=PolicyVersion("default", 0))
+            policy = backend.policy(PolicyVersion("default", 0))
             (group,) = await gather(ask, SCENARIOS[:1], policy, group_size=2, evaluating=evaluating)
             replies += [(one.turns[0].completion_ids, one.turns[0].temperature) for one in group]
         reports, fractions = await asyncio.to_thread(two_steps, backend)

@@ -169,8 +169,8 @@ async def test_a_foreign_failure_in_training_surfaces_at_once(tmp_path):
 
 async def test_t22_an_engine_that_serves_other_weights_is_found_out(tmp_path):
     class Forgetful(FakeBackend):
-        def policy(self, *, evaluating, version):
-            return super().policy(evaluating=evaluating, version=self.served)
+        def policy(self, version):
+            return super().policy(self.served)
 
         async def publish(self, version):
             pass
@@ -186,13 +186,14 @@ class Relabelling(FakeBackend):
         super().__init__()
         self.spans = spans
 
-    def policy(self, *, evaluating, version):
-        policy = super().policy(evaluating=evaluating, version=version)
-        if not evaluating and version.step:
+    def policy(self, version):
+        policy = super().policy(version)
+        if version.step:
             complete = policy.complete
 
-            async def relabelled(*arguments):
-                return dataclasses.replace(await complete(*arguments), versions=self.spans)
+            async def relabelled(session, *request):
+                turn = await complete(session, *request)
+                return turn if session.evaluating else dataclasses.replace(turn, versions=self.spans)
 
             policy.complete = relabelled
         return policy

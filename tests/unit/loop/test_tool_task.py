@@ -53,7 +53,7 @@ async def test_t29_a_tool_task_of_two_turns_is_learnt(tmp_path, seed):
     backend = EmbeddedBackend(str(save_tiny(tmp_path / "model")), TrainConfig.build({**CONFIG, "seed": seed}))
     means = []
     for step in range(STEPS):
-        policy = backend.policy(evaluating=False, version=PolicyVersion("default", step))
+        policy = backend.policy(PolicyVersion("default", step))
         groups = await gather(agent, TASKS, policy, reward=score, group_size=12, seed=seed, step=step)
         batch = make_batch(groups)
         assert all(len(trajectory.samples()) == 1 for group in groups for trajectory in group)
