@@ -80,6 +80,10 @@ def train_file(file: Path | None = None, /, *, options: Options = TrainOptions()
         record = RunDir.open(Path(options.resume)).read_training_record()
         agent, reward = remake(record, options.resume)
         return run_training(agent, None, reward, options=options)
+    if options.resume is not None:
+        raise InputError(
+            f"--resume {options.resume} goes on with what its run.toml says; leave out {file}, and give limits as options"
+        )
     settings = read_toml(file, TrainFile)
     here = file.parent
     return run_training(

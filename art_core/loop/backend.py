@@ -52,7 +52,7 @@ class Backend(Protocol):
         ...
 
     async def publish(self, version: PolicyVersion) -> None:
-        """Serve the current adapter as ``version``; returns once it is in effect, its effect checked."""
+        """Serve the current adapter as ``version``; returns once requests for it are answered by it."""
         ...
 
     def save(self, directory: Path, extra: Mapping[str, Any]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from art_core.training.manifest import is_whole
+
 from .config import TrainConfig
 from .figures import Row
 from .retention import best_step, kept_steps, without_figure
@@ -26,18 +28,23 @@ class Checkpoints:
     _told: bool = field(default=False, init=False)
 
     def chosen(self, rows: Sequence[Row], step: int) -> int:
-        """The step whose adapter is the result of a run that stands at ``step``: the best one on disk, the last one
-        where none has a figure."""
-        there = self.directory.checkpoint_steps()
-        best = best_step(rows, self.config.best_metric, self.config.best_mode, among=there)
-        return step if best is None else best
+        """The step whose adapter is the result of a run that stands at ``step``: the best whole one on disk, the last
+        one where none has a figure."""
+        there = set(self.directory.checkpoint_steps())
+        while True:
+            best = best_step(rows, self.config.best_metric, self.config.best_mode, among=there)
+            if best is None:
+                return step
+            if is_whole(self.directory.checkpoint(best)):
+                return best
+            there.discard(best)
 
     def check_chosen(self, rows: Sequence[Row], step: int) -> None:
         """Tell it if the best one of all is not there any more."""
         best, chosen = best_step(rows, self.config.best_metric, self.config.best_mode), self.chosen(rows, step)
         if best not in (None, chosen):
             by = self.config.best_metric or "validation"
-            self.warn(f"step {best} is the best by {by}, but its checkpoint is gone; step {chosen} is used")
+            self.warn(f"step {best} is the best by {by}, but its checkpoint is gone or damaged; step {chosen} is used")
 
     def prune(self, rows: Sequence[Row], step: int) -> None:
         """Remove those that need not be kept; tell once if no row has the metric to decide by."""

@@ -115,10 +115,6 @@ class RunConfig(Config):
     """Newest checkpoints to keep; the best one is kept besides."""
     seed: int = 0
     """Of everything random."""
-    deterministic: bool = False
-    """The same bytes again, also after a kill and a resume, whatever the timing: every completion is computed as if it
-    were alone, which is slower. ``precision`` ``auto`` is ``float32`` then, and time may decide nothing: a rollout or a
-    reward that a time limit cuts off ends the run. Tools and rewards must answer the same every time."""
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Of the run's directory; made from the date if not given."""
     out: str = "runs"
@@ -130,18 +126,16 @@ class RunConfig(Config):
     def resumed(self, other: Self) -> Self:
         """This configuration with the limits of ``other``, for going on with a run that began with this one.
 
-        What the run took over from the adapter it began from need not be said again.
+        Only what ``other`` was given counts; what it has by default stays as it is here.
 
         Raises:
             InputError: ``other`` differs in something that decides numbers; the message names it.
         """
-        if self.lora.start is not None and other.lora.start == self.lora.start:
-            other = other.model_copy(update={"lora": other.lora.completed(self.lora)})
-        for name in type(self).model_fields:
-            mine, new = getattr(self, name), getattr(other, name)
-            if name not in self.limits | {"name", "out"} and mine != new:
-                raise InputError(f"a resumed run keeps its settings: {_first_difference(name, mine, new)}")
-        return self.model_copy(update={name: getattr(other, name) for name in self.limits})
+        for name in sorted(other.model_fields_set - self.limits - {"name", "out"}):
+            if difference := _difference(name, getattr(self, name), getattr(other, name)):
+                raise InputError(f"a resumed run keeps its settings: {difference}")
+        given = {name: getattr(other, name) for name in self.limits & other.model_fields_set}
+        return self.build(self.model_copy(update=given).to_dict())
 
 
 class TrainConfig(RunConfig):
@@ -153,6 +147,10 @@ class TrainConfig(RunConfig):
 
     limits: ClassVar[frozenset[str]] = LIMITS
 
+    deterministic: bool = False
+    """The same bytes again, also after a kill and a resume, whatever the timing: every completion is computed as if it
+    were alone, which is slower. ``precision`` ``auto`` is ``float32`` then, and time may decide nothing: a rollout or a
+    reward that a time limit cuts off ends the run. Tools and rewards must answer the same every time."""
     steps: int = Field(default=20, ge=1)
     """Training steps at most, over all resumes."""
     target: float | None = None
@@ -222,10 +220,9 @@ class TrainConfig(RunConfig):
             raise InputError("best_metric 'kl_base' is measured only with training.kl_coefficient above 0")
 
 
-def _first_difference(name: str, mine: Any, new: Any) -> str:
-    if isinstance(mine, Config):
-        for field in type(mine).model_fields:
-            one, two = getattr(mine, field), getattr(new, field)
-            if one != two:
-                return _first_difference(f"{name}.{field}", one, two)
-    return f"{name} is {mine!r} in the run and {new!r} now"
+def _difference(name: str, mine: Any, new: Any) -> str | None:
+    """What was given in ``new`` and is not so in ``mine``."""
+    if isinstance(new, Config):
+        found = (_difference(f"{name}.{key}", getattr(mine, key), getattr(new, key)) for key in new.model_fields_set)
+        return next((difference for difference in found if difference), None)
+    return None if mine == new else f"{name} is {mine!r} in the run and {new!r} now"

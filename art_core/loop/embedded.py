@@ -1,7 +1,7 @@
 """The embedded backend: base model, sampler and trainer in this process, on a CPU or one GPU.
 
-One set of base weights serves both sides: the engine samples from a copy that shares them and has the adapter folded
-in, the trainer adds the adapter to the originals. A published version is written to disk and read back by the engine,
+One set of base weights serves both sides, which is never written: the engine samples from a copy with the adapter folded
+into the adapted matrices, the trainer computes through another. A published version is written to disk and read back by the engine,
 so what is served is what a checkpoint holds.
 """
 
@@ -69,6 +69,11 @@ class EmbeddedBackend:
             fix_threads()
         self._loaded = load_model(base_model, device=device)
         self._renderer = Renderer(self._loaded.tokenizer)
+        if config.deterministic and "strftime_now" in self._renderer.chat_template:
+            raise InputError(
+                f"the chat template of {base_model!r} shows the date (strftime_now), so a deterministic run would differ "
+                "tomorrow; run it without deterministic, or with a model whose template has no date"
+            )
         self._version = PolicyVersion(ADAPTER, 0)
         self._engine = TransformersEngine(
             self._loaded.model,
@@ -118,11 +123,7 @@ class EmbeddedBackend:
             return self._trainer.step(samples, advantages, on_progress=on_progress)
 
     async def publish(self, version: PolicyVersion) -> None:
-        """Serve the present adapter as ``version``.
-
-        Raises:
-            ProviderError: the engine does not compute with the adapter it was given.
-        """
+        """Serve the present adapter as ``version``: requests from now on are answered by it."""
         with tempfile.TemporaryDirectory(prefix="art-adapter-") as place:
             directory = Path(place) / "adapter"
             await workers.call(self._write_adapter, directory, name="write adapter")

@@ -1,8 +1,8 @@
 """The trajectories of the step that is going on, written as they end, and read back when the step was cut short.
 
-A group is used again only if it is whole and was sampled by the weights the resumed run has: then the same bytes are
-trained. Everything else of the step is sampled again, from the same keys; so is, where the clock must decide nothing, a
-rollout that a time limit cut off.
+A group is used again only if it is whole, was sampled by the weights the resumed run has, and holds a score: then the same
+bytes are trained. Everything else of the step is sampled again, from the same keys; so is, where the clock must decide
+nothing, a rollout that a time limit cut off.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def recover(
     group_size: int,
     version: PolicyVersion,
     deterministic: bool = False,
+    scored_later: bool = False,
     on_problem: Callable[[str], None],
 ) -> dict[str, TrajectoryGroup]:
     """Scenario id → its group, for the groups of a step's journal that can be used again.
@@ -37,6 +38,8 @@ def recover(
         path: the journal; of two records of one rollout the later one counts. It need not exist.
         version: the weights that must have sampled every turn.
         deterministic: leave out what a time limit decided.
+        scored_later: the reward is asked again for rollouts that have none. Otherwise a group without any is left out:
+            what kept it from having one may have been mended since.
         on_problem: told one sentence about a journal that cannot be read.
     """
     if not path.is_file():
@@ -60,7 +63,8 @@ def recover(
             and not (deterministic and decided_by_time(t))
         ]
         siblings.sort(key=lambda t: int(t.rollout_id.rsplit("-", 1)[1]))
-        if len(siblings) == group_size:
+        scored = any(not t.failed and (scored_later or t.reward is not None) for t in siblings)
+        if len(siblings) == group_size and scored:
             group_id = siblings[0].group_id
             found[scenario.id] = TrajectoryGroup(scenario=scenario, trajectories=siblings, group_id=group_id)
     return found

@@ -22,22 +22,19 @@ from art_core.observe.report import write_report
 from art_core.observe.sinks import Sink, SinkSet
 from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent, AgentWithTools
-from art_core.scenario import Scenario, Scenarios, load_scenarios
+from art_core.scenario import Scenarios
 from art_core.training.manifest import latest
 
 from .backend import Backend
 from .config import TrainConfig
-from .curriculum import Curriculum
 from .deterministic import check_same_machine, computing
 from .ending import failure, how_it_ended, run_blocking
-from .environment import fingerprint
-from .figures import Metric
 from .interrupt import Interrupt
+from .plan import new_plan, resumed_plan
 from .preflight import preflight
 from .result import RunResult
-from .rundir import RunDir, new_path
-from .splits import Schedule, Splits, make_splits
-from .start import StartAdapter, begin, own_start
+from .rundir import RunDir
+from .start import own_start
 from .stopping import Clock
 from .summary import conclude
 from .training_run import TrainingRun
@@ -85,29 +82,21 @@ async def atrain(
     if reward is None:
         raise InputError("a reward is needed: a function of (trajectory, scenario), or a group reward such as a judge")
     if resume is not None:
-        directory = RunDir.open(Path(resume))
-        record = directory.read_training_record()
-        settings = _resumed_config(record, config)
-        splits = _resumed_splits(directory, scenarios)
-        model = _resumed_model(record, base_model)
-        if settings.deterministic:
-            check_same_machine(record.get("environment", {}), fingerprint())
+        plan = resumed_plan(
+            Path(resume), scenarios, base_model, config, measured_on={"validation": validation, "test": test}
+        )
     else:
-        model = _model(base_model, backend)
-        settings, start = begin(config or TrainConfig(), model)
-        splits = _splits(scenarios, validation, test, settings)
-    _check_schedule(settings, splits)
-    _check_validation(settings, splits)
+        plan = new_plan(scenarios, validation, test, base_model, backend, config or TrainConfig(), origin or {})
+    settings, splits, record = plan.settings, plan.splits, plan.record
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
-        if resume is None:
-            record = {"base_model": model, **(origin or {}), "config": settings.to_dict(), "environment": fingerprint()}
-            directory = _create(settings, record, splits, start)
+        directory = plan.place()
         stack.enter_context(directory.lock())
-        if resume is not None and record.get("config") != settings.to_dict():
-            record = {**record, "config": settings.to_dict()}
+        if record.get("config") != settings.to_dict():
+            record["config"] = settings.to_dict()
             directory.write_record(record)
+        model = str(record["base_model"])
         opened = await stack.enter_async_context(_backend(backend, model, settings, directory, fresh=resume is None))
         _record_computing(directory, record, opened, settings)
         if settings.deterministic:
@@ -122,7 +111,7 @@ async def atrain(
             config=settings,
             splits=splits,
             directory=directory,
-            log=stack.enter_context(MetricsLog(directory.metrics)),
+            log=stack.enter_context(MetricsLog(directory.metrics, began=began)),
             progress=shown,
             sinks=SinkSet(sinks, on_problem=shown.warn),
             interrupt=stack.enter_context(interrupt),
@@ -244,95 +233,3 @@ async def _backend(
         yield backend
     finally:
         await backend.close()
-
-
-def _splits(
-    scenarios: Scenarios | None, validation: Scenarios | None, test: Scenarios | None, config: TrainConfig
-) -> Splits:
-    if scenarios is None:
-        raise InputError("scenarios are needed: a JSONL file, a list, or a function that returns them")
-    return make_splits(
-        load_scenarios(scenarios),
-        validation=_held_out(validation, config.evaluation.validation),
-        test=_held_out(test, config.evaluation.test),
-        seed=config.seed,
-    )
-
-
-def _held_out(given: Scenarios | None, count: int) -> Sequence[Scenario] | int:
-    """What was given, or how many to hold out where nothing was; an empty list is a wish for none."""
-    if given is None:
-        return count
-    empty = isinstance(given, Sequence) and not isinstance(given, str) and not given
-    return () if empty else load_scenarios(given)
-
-
-def _model(base_model: str | None, backend: Backend | None) -> str:
-    if base_model is None and backend is not None:
-        return str(backend.describe()["base_model"])
-    if not base_model:
-        raise InputError("base_model is needed, for example 'smollm2-135m'; see: art models")
-    return base_model
-
-
-def _check_schedule(config: TrainConfig, splits: Splits) -> None:
-    """
-    Raises:
-        InputError: too few training scenarios for a step, or for choosing among them.
-    """
-    kinds = [Schedule] if config.rollout.curriculum == "none" else [Schedule, Curriculum]
-    for kind in kinds:
-        kind(splits.train, config.rollout.scenarios_per_step, seed=config.seed)
-
-
-def _check_validation(config: TrainConfig, splits: Splits) -> None:
-    """
-    Raises:
-        InputError: there are no validation scenarios, and something that was asked for is measured on them.
-    """
-    metric = config.best_metric
-    uses = {
-        "target": config.target is not None,
-        "patience": config.patience is not None,
-        "best_metric": metric is not None and Metric.parse(metric).source == "validation",
-    }
-    asked = next((name for name, used in uses.items() if used), None)
-    if asked is not None and not splits.validation:
-        raise InputError(f"{asked} = {getattr(config, asked)!r} needs validation scenarios, and there are none")
-
-
-def _resumed_config(record: Mapping[str, Any], config: TrainConfig | None) -> TrainConfig:
-    stored = TrainConfig.build(record.get("config") or {})
-    return stored if config is None else stored.resumed(config)
-
-
-def _resumed_splits(directory: RunDir, scenarios: Scenarios | None) -> Splits:
-    splits = Splits.read(directory.scenarios)
-    if scenarios is not None:
-        known = {scenario.id: scenario for part in (splits.train, splits.validation, splits.test) for scenario in part}
-        for scenario in load_scenarios(scenarios):
-            if known.get(scenario.id) != scenario:
-                raise InputError(
-                    f"scenario {scenario.id!r} is not among those run {str(directory.path)!r} began with; "
-                    "a resumed run keeps its scenarios"
-                )
-    return splits
-
-
-def _resumed_model(record: Mapping[str, Any], base_model: str | None) -> str:
-    stored = str(record.get("base_model"))
-    if base_model is not None and base_model != stored:
-        raise InputError(f"the run trains {stored!r}; it cannot go on with {base_model!r}")
-    return stored
-
-
-def _create(config: TrainConfig, record: dict[str, Any], splits: Splits, start: StartAdapter | None) -> RunDir:
-    if start is not None:
-        record["start"] = start.to_record()
-
-    def fill(directory: RunDir) -> None:
-        splits.write(directory.scenarios)
-        if start is not None:
-            start.copy(directory.start)
-
-    return RunDir.create(new_path(config.out, config.name, str(record["base_model"])), record, fill)

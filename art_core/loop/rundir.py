@@ -174,6 +174,10 @@ class RunDir:
             store.append(draft, trajectory)
         draft.replace(path)
 
+    def forget_summary(self) -> None:
+        """Remove summary.json: the run goes on, and is not what that told any more."""
+        (self.path / "summary.json").unlink(missing_ok=True)
+
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json."""
         _replace(self.path / "summary.json", json.dumps(summary, ensure_ascii=False, indent=2, allow_nan=False) + "\n")

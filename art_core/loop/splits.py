@@ -154,7 +154,8 @@ def _check_apart(splits: Splits) -> None:
         for scenario in part:
             try:
                 content = canonical_json([scenario.input, scenario.expected, scenario.metadata])
-            except TypeError as error:
+                content.encode("utf-8")
+            except (TypeError, UnicodeEncodeError) as error:
                 raise InputError(f"scenario {scenario.id!r} cannot be stored as JSON: {error}") from error
             for key in (f"id {scenario.id}", f"content {content}"):
                 if seen.setdefault(key, name) != name:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from art_core.observe.ledger import FATES, MEANINGS, Ledger
+
 from .config import TrainConfig
 from .figures import Metric
 from .retention import Score, score, validations
@@ -62,11 +64,7 @@ def why_stop(rows: Rows, config: TrainConfig, clock: Clock) -> Stop | None:
         return Stop(reason="steps", text=f"all {config.steps} steps are done")
     flat = _flat_streak(train)
     if flat >= config.flat_steps:
-        text = (
-            f"in {flat} steps in a row all siblings scored the same, so there was nothing to learn from; the task may be "
-            "too hard or too easy for this model, or the reward too coarse"
-        )
-        return Stop(reason="no_spread", text=text)
+        return Stop(reason="no_spread", text=_why_flat(train[-flat:]))
     if clock.step > 0 and clock.up:
         return Stop(reason="max_time", text=f"the {clock.limit:g} s it may take are used up")
     return None
@@ -98,6 +96,24 @@ def _since_best(measured: Rows, config: TrainConfig) -> int:
         elif row["label"] == "step":
             since += 1
     return since
+
+
+def _why_flat(flat: Rows) -> str:
+    """What became of the rollouts of steps that trained nothing."""
+    total = Ledger()
+    for row in flat:
+        total = total + Ledger.from_dict(row["ledger"])
+    fates = {name: total[name].rollouts for name in (*FATES, "masked_by_ratio")}
+    lost = {
+        name: count for name, count in fates.items() if count and name not in ("trained", "no_spread", "not_selected")
+    }
+    if fates["no_spread"] or not lost:
+        return (
+            f"in {len(flat)} steps in a row all siblings scored the same, so there was nothing to learn from; the task may be "
+            "too hard or too easy for this model, or the reward too coarse"
+        )
+    told = ", ".join(f"{count} {name.replace('_', ' ')} ({MEANINGS[name]})" for name, count in lost.items())
+    return f"in {len(flat)} steps in a row nothing could be trained; of {total['sampled'].rollouts} rollouts: {told}"
 
 
 def _flat_streak(train: Rows) -> int:

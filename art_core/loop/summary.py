@@ -20,11 +20,13 @@ _STAGES = ("rollout", "train", "reload", "checkpoint")
 
 def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResult:
     """Write summary.json and give the result."""
-    before, after = run.evaluated("before", "test"), run.evaluated("after", "test")
-    difference = gain(before, after) if before and after else None
     chosen = run.checkpoints.chosen(run.rows, run.step)
     checkpoint = run.directory.checkpoint(chosen) if chosen else None
     train = [row for row in run.rows if row["kind"] == "train"]
+    before, after = run.evaluated("before", "test"), run.evaluated("after", "test")
+    if after and after.version != next((row["version"] for row in train if row["step"] == chosen), None):
+        after = None  # of an adapter that was chosen before, by another figure
+    difference = gain(before, after) if before and after else None
     summary = {
         "schema": SCHEMA,
         "name": run.directory.path.name,

@@ -18,9 +18,7 @@ from art_core.errors import InputError, ProviderError, RewardError
 from art_core.observe.metrics import MetricsLog
 from art_core.observe.progress import Progress
 from art_core.observe.sinks import SinkSet
-from art_core.rewards.protocol import GroupReward, RewardLike
-from art_core.rewards.score import score_group
-from art_core.rollout.group import gather
+from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario
 from art_core.trajectory import store
@@ -34,9 +32,9 @@ from .config import TrainConfig
 from .curriculum import Curriculum
 from .deterministic import refuse_time_limits
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
+from .experience import gather_step
 from .figures import REPORTED
 from .interrupt import Interrupt
-from .journal import recover
 from .rundir import RunDir
 from .splits import Schedule, Splits
 from .stopping import Clock, Stop, why_stop
@@ -106,7 +104,19 @@ class TrainingRun:
         """Gather, train, publish, save: the next step."""
         number, began = self.step + 1, time.monotonic()
         self.progress.step_started(number, len(scenarios) * self.config.rollout.group_size)
-        groups = await self._gather(number, scenarios)
+        found = await gather_step(
+            number,
+            scenarios,
+            agent=self.agent,
+            reward=self.reward,
+            policy=self.backend.policy(self.version),
+            version=self.version,
+            config=self.config,
+            directory=self.directory,
+            on_rollout=self._on_rollout,
+            warn=self.progress.warn,
+        )
+        groups = found.groups
         if self.config.deterministic:
             refuse_time_limits(trajectory for group in groups for trajectory in group)
         batch = make_batch(
@@ -121,11 +131,12 @@ class TrainingRun:
         self._record(number, groups, batch)
         seconds = {"rollout": time.monotonic() - began}
         figures = await self._train(batch, seconds)
-        row = self._row(batch, figures, seconds)
+        row = self._row(batch, figures, seconds, found.drawn_tokens)
         if self.curriculum is not None:
             row["curriculum"] = self.curriculum.record(groups)
         start = time.monotonic()
         extra = {"step": number, "updates": self.updates, "row": row}
+        self.directory.forget_summary()
         await workers.call(self.backend.save, self.directory.checkpoint(number), extra, name="checkpoint")
         seconds["checkpoint"] = time.monotonic() - start
         self.step = number
@@ -235,45 +246,6 @@ class TrainingRun:
         self.progress.rollout_done(trajectory)
         self.sinks.on_rollout(trajectory)
 
-    async def _gather(self, number: int, scenarios: Sequence[Scenario]) -> list[TrajectoryGroup]:
-        """The groups of a step, in the order of ``scenarios``: those of a journal that can be used again, and new ones."""
-        settings, path = self.config.rollout, self.directory.journal(number)
-        found = recover(
-            path,
-            scenarios,
-            group_size=settings.group_size,
-            version=self.version,
-            deterministic=self.config.deterministic,
-            on_problem=self.progress.warn,
-        )
-        self.directory.write_trajectories(path, [trajectory for group in found.values() for trajectory in group])
-        for group in found.values():
-            for trajectory in group:
-                self._on_rollout(trajectory)
-            if isinstance(self.reward, GroupReward) and any(not t.failed and t.reward is None for t in group):
-                await score_group(self.reward, group, seconds=settings.limits.reward_seconds)
-
-        def on_rollout(trajectory: Trajectory) -> None:
-            store.append(path, trajectory)
-            self._on_rollout(trajectory)
-
-        missing = [scenario for scenario in scenarios if scenario.id not in found]
-        if missing:
-            fresh = await gather(
-                self.agent,
-                missing,
-                self.backend.policy(self.version),
-                reward=self.reward,
-                group_size=settings.group_size,
-                concurrency=settings.concurrency,
-                limits=settings.limits,
-                seed=self.config.seed,
-                step=number,
-                on_rollout=on_rollout,
-            )
-            found |= {group.scenario.id: group for group in fresh}
-        return [found[scenario.id] for scenario in scenarios]
-
     def _check_versions(self, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
         """Every token that is to be trained was sampled by the weights being served, and says so."""
         trained = (t for group in groups for t in group if batch.fates[t.rollout_id] == "trained")
@@ -322,7 +294,7 @@ class TrainingRun:
         figures: Mapping[str, Any] = report.to_dict()
         return figures
 
-    def _row(self, batch: Batch, report: Mapping[str, Any], seconds: Mapping[str, float]) -> Row:
+    def _row(self, batch: Batch, report: Mapping[str, Any], seconds: Mapping[str, float], drawn_tokens: int) -> Row:
         ledger = batch.ledger
         rollout_seconds = max(seconds["rollout"], 1e-9)
         return {
@@ -331,7 +303,7 @@ class TrainingRun:
             "updated": bool(report.get("updated", False)),
             "trained_tokens": ledger["trained"].tokens,
             "sampled_tokens": ledger["sampled"].tokens,
-            "tokens_per_s": round(ledger["sampled"].tokens / rollout_seconds, 3),
+            "tokens_per_s": round(drawn_tokens / rollout_seconds, 3),
             **{name: report.get(name) for name in REPORTED},
             **{f"seconds_{stage}": round(seconds.get(stage, 0.0), 3) for stage in ("rollout", "train", "reload")},
             "seconds_step": round(sum(seconds.values()), 3),

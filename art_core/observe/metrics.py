@@ -27,18 +27,21 @@ _ONCE = ("train", "sft")
 class MetricsLog:
     """The only writer of a run's metrics.
 
-    ``step`` never goes back within a kind, and a ``train`` or ``sft`` row is written once per step.
+    ``step`` never goes back within a kind, and a ``train`` or ``sft`` row is written once per step. ``began`` is the
+    ``clock``'s time at which the run began to run; now, unless given.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path, *, began: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._clock = clock
+        self._began = clock() if began is None else began
+        self._offset = math.inf  # seconds of earlier calls, as far as their rows are kept
         rows = read_metrics(path) if path.exists() else []
         path.parent.mkdir(parents=True, exist_ok=True)
         self._replace(rows)
 
     def append(self, kind: str, step: int, **values: Any) -> Row:
-        """Write a row and flush it; ``time_s`` counts seconds of running time over all resumes.
+        """Write a row to the disk; ``time_s`` counts seconds of running time over all resumes.
 
         Returns:
             The row as it was written.
@@ -56,6 +59,7 @@ class MetricsLog:
             row["notes"] = notes
         self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
         self._file.flush()
+        os.fsync(self._file.fileno())
         self._last[kind] = step
         return row
 
@@ -96,8 +100,7 @@ class MetricsLog:
                 os.fsync(file.fileno())
             draft.replace(self._path)
         self._last = {row["kind"]: row["step"] for row in rows}
-        self._offset = max((row.get("time_s") or 0.0 for row in rows), default=0.0)
-        self._began = self._clock()
+        self._offset = min(self._offset, max((row.get("time_s") or 0.0 for row in rows), default=0.0))
         self._file = self._path.open("a", encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from art_core.errors import InputError
 
@@ -20,6 +21,9 @@ class Limits:
     Raises:
         InputError: a count that is not a positive integer, or a duration that is not positive.
     """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"allow_inf_nan": True, "extra": "forbid"}
+    """``inf`` is a valid duration in a configuration too."""
 
     turns: int = 16
     """Model calls."""

@@ -92,5 +92,6 @@ class Learner:
             "base_model": self._loaded.name,
             "device": str(self._loaded.model.device),
             "precision": self._precision,
+            "threads": probe().threads,
             "probe": probe().to_dict(),
         }

@@ -18,7 +18,10 @@ from art_core.messages import Message, ToolSpec
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory
 
-__all__ = ["Chat", "Record", "Records", "Rollout", "read_records", "select"]
+__all__ = ["MISSHAPEN", "Chat", "Record", "Records", "Rollout", "read_records", "select"]
+
+MISSHAPEN = (AttributeError, KeyError, TypeError, UnicodeError)
+"""What reading a message raises that is not made as the API makes them."""
 
 _OTHER_NAMES = {
     "functions": 'the older form of "tools"',
@@ -167,6 +170,8 @@ def _record(value: Any, source: str) -> Record:
             return Rollout(source=source, trajectory=store.from_record(value))
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
+    except MISSHAPEN as error:
+        raise InputError(f"{source} holds a message or a tool of another shape than the API's: {error!r}") from error
     raise InputError(f"{source} is neither a chat (it has no messages) nor a stored rollout (no schema and turns)")
 
 

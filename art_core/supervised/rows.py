@@ -27,7 +27,7 @@ from art_core.trajectory.graph import PolicyVersion, Turn
 from art_core.trajectory.recorder import Recorder
 from art_core.trajectory.samples import TrainingSample, samples_of
 
-from .records import Chat, Record, Records, Rollout
+from .records import MISSHAPEN, Chat, Record, Records, Rollout
 
 __all__ = ["MEANINGS", "Prepared", "Rows", "batch", "chat_rows", "prepare", "steps_per_epoch"]
 
@@ -113,6 +113,10 @@ def prepare(
         except NotTrainable:
             left_out["nothing_to_train"] += 1
             continue
+        except MISSHAPEN as error:
+            raise InputError(
+                f"{record.source} holds a message or a tool of another shape than the API's, or half a character: {error!r}"
+            ) from error
         except InputError as error:
             left_out["refused"] += 1
             reason = reason or f"{record.source}: {error}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from art_core.errors import InputError, describe
+from art_core.loop.deterministic import computing
 from art_core.loop.ending import failure, how_it_ended, run_blocking
 from art_core.loop.environment import fingerprint
 from art_core.loop.interrupt import Interrupt
@@ -98,15 +99,23 @@ async def asft(
         stack.enter_context(directory.lock())
         rows = Rows.read(directory.path / "rows")
         updates = settings.epochs * steps_per_epoch(len(rows.train), settings.batch_rows)
-        opening = _learner(str(record["base_model"]), settings, updates, directory, fresh=resume is None)
+        opening = _learner(
+            str(record["base_model"]),
+            settings,
+            updates,
+            directory,
+            precision=record.get("environment", {}).get("computing", {}).get("precision"),
+            fresh=resume is None,
+        )
         learner = await stack.enter_async_context(opening)
+        _record_computing(directory, record, settings, learner)
         interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
         run = SftRun(
             learner=learner,
             config=settings,
             rows=rows,
             directory=directory,
-            log=stack.enter_context(MetricsLog(directory.metrics)),
+            log=stack.enter_context(MetricsLog(directory.metrics, began=began)),
             progress=shown,
             interrupt=stack.enter_context(interrupt),
             clock=Clock(limit=settings.max_time),
@@ -210,19 +219,30 @@ def _tell(prepared: Prepared, shown: Progress) -> None:
 
 @contextlib.asynccontextmanager
 async def _learner(
-    base_model: str, config: SftConfig, updates: int, directory: RunDir, *, fresh: bool
+    base_model: str, config: SftConfig, updates: int, directory: RunDir, *, precision: str | None, fresh: bool
 ) -> AsyncIterator[Learner]:
-    """The learner. If it cannot be opened, a ``fresh`` run directory is removed again."""
+    """The learner, computing in ``precision`` where the run has begun in it. If it cannot be opened, a ``fresh`` run
+    directory is removed again."""
     try:
         from .learner import Learner  # here, because it loads torch
 
         own = own_start(config, directory.start)
+        if own.precision == "auto" and precision is not None:
+            own = own.model_copy(update={"precision": precision})
         learner = await asyncio.to_thread(Learner, base_model, own, updates=updates)
     except BaseException:
         if fresh:
             shutil.rmtree(directory.path)
         raise
     yield learner
+
+
+def _record_computing(directory: RunDir, record: dict[str, Any], config: SftConfig, learner: Learner) -> None:
+    """Record what decides numbers when the run begins, and the limits it goes on with."""
+    wanted = {**record, "config": config.to_dict()}
+    wanted["environment"] = {"computing": computing(learner.describe()), **record.get("environment", {})}
+    if wanted != record:
+        directory.write_record(wanted)
 
 
 async def _go(run: SftRun, record: Mapping[str, Any]) -> SftResult:

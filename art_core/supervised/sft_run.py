@@ -68,6 +68,7 @@ class SftRun:
         self.step = self.saved = found.step or 0
         self.log.rewind(self.step)
         self.log_rows = read_metrics(self.directory.metrics)
+        self.clock.closing = next((row["seconds"] for row in reversed(self.log_rows) if row["kind"] == "sft_eval"), 0.0)
         if found.path is not None:
             await workers.call(self.learner.load, found.path, name="checkpoint")
 
@@ -116,6 +117,7 @@ class SftRun:
     async def _save(self) -> None:
         """Write a checkpoint of the present step, unless it is there."""
         if self.saved != self.step:
+            self.directory.forget_summary()
             path = self.directory.checkpoint(self.step)
             await workers.call(self.learner.save, path, {"step": self.step}, name="checkpoint")
             self.saved = self.step

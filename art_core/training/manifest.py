@@ -1,6 +1,6 @@
 """Whole directories or none: written beside their place, listed in a manifest, moved in one rename.
 
-A directory is *whole* when its ``manifest.json`` lists exactly the files in it, with their sizes and SHA-256 digests.
+A directory is *whole* when all files its ``manifest.json`` lists are in it, with the sizes and SHA-256 digests listed.
 The manifest is written last and everything reaches the disk before the rename, so a process killed at any moment
 leaves either the finished directory or a ``.NAME.partial`` that nobody reads and the next save removes.
 """
@@ -72,6 +72,11 @@ def verify(directory: Path) -> None:
     """
     if reason := _flaw(directory):
         raise InputError(f"{str(directory)!r} is not a whole checkpoint: {reason}")
+
+
+def is_whole(directory: Path) -> bool:
+    """Whether ``verify`` would pass."""
+    return _flaw(directory) is None
 
 
 def latest(root: Path) -> Found:

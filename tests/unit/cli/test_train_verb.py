@@ -80,6 +80,13 @@ def test_a_resumed_run_refuses_other_settings(scenarios):
         art(train_verb.app, "--resume", "runs/r", "--rank", "8", "--quiet")
 
 
+def test_a_resumed_run_takes_no_file(scenarios, tmp_path):
+    python(scenarios, "--quiet")
+    (tmp_path / "t.toml").write_text(BARE)
+    with pytest.raises(InputError, match=r"--resume runs/r goes on with what its run.toml says; leave out t.toml"):
+        art(train_verb.app, "t.toml", "--resume", "runs/r")
+
+
 def test_a_toml_file_is_trained(scenarios, tmp_path, capsys):
     (tmp_path / "t.toml").write_text(f'model = "coin"\n{BARE}[train]\nsteps = 9\nname = "t"\n')
     assert art(train_verb.app, "t.toml", *SMALL, "--json") == 0

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from art_core.errors import ProviderError
+from art_core.errors import InputError, ProviderError
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend
 from art_core.loop.run import atrain
@@ -17,7 +17,7 @@ from art_core.rollout.group import gather
 from art_core.scenario import Scenario
 from art_core.training.advantages import group_advantages
 from art_core.trajectory.graph import PolicyVersion
-from tests.tiny import save_tiny
+from tests.tiny import CHATML, save_tiny
 
 BASE = PolicyVersion("default", 0)
 CONFIG = TrainConfig(
@@ -179,3 +179,10 @@ async def test_a_deterministic_run_is_not_made_on_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr("art_core.loop.embedded.probe", lambda: SimpleNamespace(device="cuda"))
     with pytest.raises(ValueError, match="a deterministic run computes on a CPU, not on cuda"):
         EmbeddedBackend(str(save_tiny(tmp_path)), TrainConfig(deterministic=True))
+
+
+def test_a_deterministic_run_refuses_a_chat_template_with_a_date(tmp_path):
+    model = save_tiny(tmp_path / "model")
+    (model / "chat_template.jinja").write_text("{{ strftime_now('%Y-%m-%d') }}" + CHATML)
+    with pytest.raises(InputError, match=r"shows the date \(strftime_now\)"):
+        EmbeddedBackend(str(model), TrainConfig.build(deterministic=True))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import math
 import tomllib
 
 import pytest
 
 from art_core.errors import InputError
-from art_core.loop.config import TrainConfig, parse_duration
+from art_core.loop.config import RolloutConfig, TrainConfig, parse_duration
 from art_core.loop.toml import dump_toml
+from art_core.rollout.limits import Limits
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,10 @@ def test_toml_is_read_back_equal():
 def test_what_toml_cannot_hold_is_refused():
     with pytest.raises(InputError, match=r"a.b = <object"):
         dump_toml({"a": {"b": object()}})
+
+
+def test_no_limit_is_written_inf_and_read_back():
+    config = TrainConfig(rollout=RolloutConfig(limits=Limits(seconds=math.inf)))
+    assert TrainConfig.build(config.to_dict()) == config
+    with pytest.raises(InputError, match="limit seconds must be a number of seconds above 0, got -1"):
+        TrainConfig.build(rollout={"limits": {"seconds": -1}})

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import os
 import signal
 import time
 
 import pytest
 
-from art_core.errors import InputError
+from art_core.errors import InputError, RewardError, TrainerError
+from art_core.loop.config import TrainConfig
 from art_core.loop.run import atrain, train
 from art_core.loop.training_run import TrainingRun
 from art_core.observe.metrics import read_metrics
+from art_core.observe.progress import Progress
 from art_core.trajectory import store
 
 from .fake import SCENARIOS, FakeBackend, agent, config, quiet, reward
@@ -218,3 +222,81 @@ def test_a_second_interrupt_aborts_at_once(tmp_path):
     assert time.monotonic() - began < 20
     again = asyncio.run(resume(tmp_path / "run"))
     assert again.summary["steps"] == 4
+
+
+async def test_a_step_in_which_nothing_was_scored_is_sampled_again(tmp_path):
+    calls = []
+
+    def down(trajectory, scenario):
+        calls.append(scenario)
+        if len(calls) > 20:
+            raise RuntimeError("quota used up")
+        return reward(trajectory, scenario)
+
+    with pytest.raises(RewardError, match="quota used up"):
+        await atrain(agent, SCENARIOS, down, backend=FakeBackend(), config=config(tmp_path), progress=quiet())
+    again = await resume(tmp_path / "run")
+    assert (again.stop_reason, again.summary["steps"]) == ("steps", 4)
+    rows = [row for row in read_metrics(again.run_dir / "metrics.jsonl") if row["kind"] == "train"]
+    assert [row["ledger"]["rollouts"]["unscored"] for row in rows] == [7, 0, 0, 0]
+
+
+async def test_limits_that_were_not_given_stay_as_they_were(tmp_path):
+    first = await start(tmp_path, steps=5, keep_checkpoints=5)
+    again = await resume(first.run_dir, config=TrainConfig(steps=6))
+    assert again.summary["steps"] == 6
+    assert len(list((first.run_dir / "checkpoints").iterdir())) >= 5
+    with pytest.raises(InputError, match="a resumed run keeps its settings: seed is 0 in the run and 4 now"):
+        await resume(first.run_dir, config=TrainConfig(steps=6, seed=4))
+
+
+@pytest.mark.parametrize("name", ["validation", "test"])
+async def test_a_resumed_run_takes_no_other_scenarios_to_measure_on(tmp_path, name):
+    first = await start(tmp_path, steps=1)
+    with pytest.raises(InputError, match=f"{name}= has no effect with resume="):
+        await resume(first.run_dir, **{name: SCENARIOS[:5]})
+
+
+async def test_the_summary_of_an_earlier_end_is_gone_once_the_run_has_gone_on(tmp_path, monkeypatch):
+    first = await start(tmp_path, steps=2)
+    kill(monkeypatch, TrainingRun, "_record", 2)
+    with pytest.raises(BaseException, match="killed"):
+        await resume(first.run_dir, config=config(tmp_path, steps=4))
+    assert not (first.run_dir / "summary.json").exists()
+
+
+async def test_figures_after_are_those_of_the_adapter_that_is_handed_over(tmp_path, monkeypatch):
+    first = await start(tmp_path, steps=4, keep_checkpoints=4, best_metric="reward_mean")
+    monkeypatch.setattr(FakeBackend, "policy", lambda self, version: 1 / 0)  # to evaluate the newly chosen adapter
+    with pytest.raises(TrainerError, match="ZeroDivisionError"):
+        await resume(first.run_dir, config=TrainConfig(best_metric="reward_mean", best_mode="min"))
+    summary = json.loads((first.run_dir / "summary.json").read_text())
+    assert summary["best_step"] != first.summary["best_step"]
+    assert summary["after"] is None
+
+
+async def test_a_damaged_best_checkpoint_is_left_out_and_told(tmp_path):
+    first = await start(tmp_path, steps=4, keep_checkpoints=4)
+    (first.adapter / "manifest.json").write_text("{}")
+    err = io.StringIO()
+    again = await atrain(
+        agent,
+        reward=reward,
+        backend=FakeBackend(),
+        resume=first.run_dir,
+        config=TrainConfig(steps=5),
+        progress=Progress(out=io.StringIO(), err=err),
+    )
+    assert again.adapter != first.adapter
+    assert again.stop_reason == "steps"
+
+
+async def test_tokens_per_second_counts_what_this_call_sampled(tmp_path):
+    first = await start(tmp_path, steps=1)
+    other = await start(tmp_path / "other", steps=2)
+    name = "step-000002.jsonl"
+    (first.run_dir / "trajectories" / name).write_bytes((other.run_dir / "trajectories" / name).read_bytes())
+    again = await resume(first.run_dir, config=TrainConfig(steps=2))
+    row = next(r for r in read_metrics(again.run_dir / "metrics.jsonl") if r["kind"] == "train" and r["step"] == 2)
+    assert row["sampled_tokens"] > 0
+    assert row["tokens_per_s"] == 0.0

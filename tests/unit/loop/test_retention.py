@@ -279,7 +279,7 @@ async def test_a_lost_best_checkpoint_is_told_and_the_best_one_left_is_used(tmp_
     shown = Told()
     again = await run(tmp_path, resume=first.run_dir, steps=4, best_metric="kl_behaviour", progress=shown)
     assert again.summary["best_step"] == 2
-    assert "step 3 is the best by kl_behaviour, but its checkpoint is gone; step 2 is used" in shown.warnings
+    assert "step 3 is the best by kl_behaviour, but its checkpoint is gone or damaged; step 2 is used" in shown.warnings
 
 
 async def test_what_is_measured_on_validation_needs_some(tmp_path):

@@ -90,3 +90,9 @@ def test_every_step_sees_the_tools_in_the_proportion_they_have():
     counts = [sum(s.metadata["tool"] == "now" for s in schedule.batch(step)) for step in range(1, 6)]
     assert all(1 <= count <= 3 for count in counts)
     assert sum(counts) == 10
+
+
+def test_half_a_character_is_refused_with_the_scenarios_name():
+    scenarios = [Scenario("good", "a"), Scenario("bad", "\ud83d")]
+    with pytest.raises(InputError, match="scenario 'bad' cannot be stored as JSON"):
+        make_splits(scenarios, validation=0, test=0, seed=0)

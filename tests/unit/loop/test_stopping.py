@@ -4,12 +4,16 @@ import pytest
 
 from art_core.loop.config import TrainConfig
 from art_core.loop.stopping import Clock, why_stop
+from art_core.observe.ledger import Ledger
 
 FREE = Clock(limit=None)
 
 
-def train(step, updated=True):
-    return {"kind": "train", "step": step, "updated": updated}
+def train(step, updated=True, fate="no_spread"):
+    ledger = Ledger()
+    for _ in range(4):
+        ledger.add_rollout(fate, sampled_tokens=3)
+    return {"kind": "train", "step": step, "updated": updated, "ledger": ledger.to_dict()}
 
 
 def validation(step, success, reward=0.0, label="step"):
@@ -69,3 +73,12 @@ def test_patience_is_by_the_metric_of_validations_that_was_named():
     assert reason(rows, patience=2, best_metric="reward") is None
     assert reason(rows, patience=2, best_metric="reward", best_mode="min") == "patience"
     assert reason(rows, patience=2, best_metric="loss", best_mode="min") == "patience"
+
+
+def test_steps_that_trained_nothing_say_what_became_of_their_rollouts():
+    same = why_stop([train(1, False), train(2, False)], TrainConfig(flat_steps=2), FREE)
+    assert "all siblings scored the same" in same.text
+    long = why_stop([train(1, False, "over_long"), train(2, False, "over_long")], TrainConfig(flat_steps=2), FREE)
+    assert long.text == (
+        "in 2 steps in a row nothing could be trained; of 8 rollouts: 8 over long (longer than a training row may be)"
+    )

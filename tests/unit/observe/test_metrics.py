@@ -98,3 +98,15 @@ def test_a_killed_writer_leaves_whole_rows(path):
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, env=os.environ, timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert [row["step"] for row in read_metrics(path)] == [0, 1, 2, 3, 4]
+
+
+def test_time_counts_from_where_the_run_began_also_after_a_rewind(tmp_path):
+    now = [10.0]
+    with MetricsLog(tmp_path / "m.jsonl", began=4.0, clock=lambda: now[0]) as log:
+        assert log.append("event", 0)["time_s"] == 6.0
+        now[0] = 11.0
+        log.rewind(0)
+        assert log.append("event", 0)["time_s"] == 7.0
+    now[0] = 20.0
+    with MetricsLog(tmp_path / "m.jsonl", began=19.0, clock=lambda: now[0]) as log:
+        assert log.append("event", 0)["time_s"] == 8.0  # seven of the first call

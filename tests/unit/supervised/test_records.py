@@ -42,6 +42,8 @@ def test_assistant_messages_are_trained_unless_they_say_otherwise(tmp_path):
         (plain_chat("a", "b") | {"functions": []}, "'functions' is the older form of \"tools\""),
         (plain_chat("a", "b") | {"tools": [{"type": "web_search"}]}, "is not a function tool"),
         ({"prompt": "a"}, "is neither a chat .* nor a stored rollout"),
+        ({"messages": [{"role": "assistant", "content": "a", "tool_calls": ["x"]}]}, "of another shape than the API's"),
+        (plain_chat("a", "b") | {"tools": [5]}, "of another shape than the API's"),
         (["a"], "is neither a chat .* nor a stored rollout"),
         ({"schema": 99, "turns": []}, "the trajectory has schema 99"),
     ],

@@ -195,3 +195,11 @@ def test_a_step_can_be_asked_for_alone():
     alone = batch(10, batch_rows=4, seed=3, step=5)
     assert alone == batch(10, batch_rows=4, seed=3, step=5)
     assert alone != batch(10, batch_rows=4, seed=4, step=5)
+
+
+@pytest.mark.parametrize("content", [[{"type": "text"}], "\ud83d"], ids=["no text", "half a character"])
+def test_a_message_that_cannot_be_rendered_is_named_with_its_line(tmp_path, content):
+    chat = plain_chat("a", "b")
+    chat["messages"][0]["content"] = content
+    with pytest.raises(InputError, match=r"line 2.* of another shape than the API's, or half a character"):
+        prepared(tmp_path, plain_chat("a", "b"), chat, ours=renderer("qwen3"))

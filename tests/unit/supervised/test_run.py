@@ -171,7 +171,7 @@ async def test_the_time_it_may_take_ends_it_with_a_validation(tmp_path, model, w
     cut = await run(tmp_path, model, max_time=0.001)
     assert (cut.stop_reason, cut.summary["steps"]) == ("max_time", 1)
     assert cut.after is not None
-    again = await resume(cut.run_dir, config=config(tmp_path))
+    again = await resume(cut.run_dir, config=config(tmp_path, max_time=None))
     assert adapter_bytes(again.run_dir) == adapter_bytes(whole)
 
 
@@ -333,3 +333,19 @@ def test_steps_of_a_run_are_epochs_of_its_rows(tmp_path):
     settings = config(tmp_path)
     fields = dict.fromkeys(("learner", "directory", "log", "progress", "interrupt", "clock", "began"))
     assert SftRun(config=settings, rows=Rows(train=(None,) * 7), **fields).steps == 6
+
+
+async def test_a_resumed_run_computes_in_the_precision_it_began_in(tmp_path, monkeypatch, model):
+    first = await run(tmp_path, model, epochs=1, precision="auto", max_time="1h")
+    (run_dir,) = [first.run_dir]
+    began = RunDir(run_dir).read_record()["environment"]["computing"]["precision"]
+    other = "float32" if began == "bfloat16" else "bfloat16"
+    monkeypatch.setattr("art_core.supervised.learner.choose_precision", lambda wish: other if wish == "auto" else wish)
+    again = await resume(run_dir, config=SftConfig(max_time="2h"))
+    assert again.summary["machine"]["precision"] == began
+    assert RunDir(run_dir).read_record()["config"]["max_time"] == 7200.0
+
+
+def test_what_only_sampling_needs_is_no_option():
+    with pytest.raises(InputError, match="unknown option 'deterministic'"):
+        SftConfig.build(deterministic=True)
