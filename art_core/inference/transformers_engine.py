@@ -33,6 +33,7 @@ from art_core.models.config import Precision
 from art_core.models.decoding import DecodeBatch, Row
 from art_core.models.fold import FoldedModel
 from art_core.models.lanes import LaneBatch
+from art_core.models.load import context_of
 from art_core.models.lora import AdapterWeights, read_adapter
 from art_core.models.probe import PRECISIONS
 from art_core.trajectory.graph import FinishReason, PolicyVersion, Span
@@ -96,8 +97,7 @@ class TransformersEngine:
         self._waiting: list[_Request] = []
         self._in_flight = 0
         self._closed = False
-        config = model.config.get_text_config()
-        self._context: int | None = getattr(config, "max_position_embeddings", None)
+        self._context = context_of(model.config)
         self._thread = threading.Thread(target=self._run, name="art-engine", daemon=True)
         self._thread.start()
 
@@ -127,7 +127,7 @@ class TransformersEngine:
         """
         if not prompt_ids:
             raise ProviderError("an empty prompt cannot be completed; at least one token is needed")
-        if self._context is not None and len(prompt_ids) + params.max_tokens > self._context:
+        if len(prompt_ids) + params.max_tokens > self._context:
             raise ProviderError(
                 f"a prompt of {len(prompt_ids)} tokens and {params.max_tokens} new ones exceed the context of {self._context}"
             )
@@ -199,7 +199,7 @@ class TransformersEngine:
                 failure.__cause__ = error
                 for request in [*active.values(), *self._waiting]:
                     _settle(request.future, failure)
-                COMPUTE.run(self._batch.remove, list(self._batch.rows))
+                COMPUTE.run(self._batch.reset)
                 active.clear()
                 self._waiting.clear()
         for request in [*active.values(), *self._waiting]:
@@ -247,6 +247,7 @@ class TransformersEngine:
 
     def _switch(self, request: _Request) -> None:
         if request.version != self._present:
+            self._present = None  # should it fail half way
             self._folded.fold(request.weights)
             self._batch.weights_changed()
             self._present = request.version

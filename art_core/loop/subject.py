@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from art_core.errors import InputError
 from art_core.models.registry import resolve
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory
 
-from .config import TrainConfig
+from .config import RunConfig, TrainConfig
 from .rundir import RunDir
 
 __all__ = ["Subject", "find_subject"]
@@ -60,10 +61,18 @@ def _run(directory: RunDir) -> Subject:
     return Subject(
         title=f"run {directory.path}, with {told}",
         base_model=record["base_model"],
-        config=TrainConfig.build(record.get("config") or {}),
+        config=_config(record),
         adapter=adapter,
         trajectories=tuple(_last_step(directory)),
     )
+
+
+def _config(record: Mapping[str, Any]) -> TrainConfig:
+    """The run's configuration; of supervised fine-tuning what it has in common with training, and the defaults."""
+    config = dict(record.get("config") or {})
+    if record.get("kind") == "sft":
+        config = {name: value for name, value in config.items() if name in RunConfig.model_fields}
+    return TrainConfig.build(config)
 
 
 def _last_step(directory: RunDir) -> Sequence[Trajectory]:

@@ -20,6 +20,8 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 
 _PREFIX = "base_model.model."
+_SPECIAL = ("use_dora", "rank_pattern", "alpha_pattern", "layer_replication", "alora_invocation_tokens")
+_CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 _PARTIAL = ("layers_to_transform", "layers_pattern", "exclude_modules")
 
 
@@ -37,9 +39,15 @@ def read_config(directory: Path) -> dict[str, Any]:
         rank, alpha = int(config["r"]), float(config["lora_alpha"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{str(directory / CONFIG)!r} cannot be read: {error!r}") from error
-    special = any(config.get(name) for name in ("use_dora", "rank_pattern", "alpha_pattern"))
+    special = any(config.get(name) for name in _SPECIAL)
     if config.get("peft_type") != "LORA" or special or rank < 1 or alpha <= 0:
         raise InputError(f"adapter {str(directory)!r} is not a plain LoRA with one rank for all modules")
+    initial = config.get("init_lora_weights", True)
+    if isinstance(initial, str) and initial.lower().startswith(_CHANGES_THE_BASE):
+        raise InputError(
+            f"adapter {str(directory)!r} belongs to a changed base: its init_lora_weights is {initial!r}; convert it to a "
+            "plain LoRA first (peft: save_pretrained with path_initial_model_for_weight_conversion)"
+        )
     return dict(config)
 
 

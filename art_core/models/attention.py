@@ -9,14 +9,25 @@ head, D head size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 
-__all__ = ["NAME", "KeyValues", "PrefixGroup", "SegmentPlan", "SuffixWindow", "forward_hidden", "use_segment_attention"]
+from art_core.errors import InputError
+
+__all__ = [
+    "NAME",
+    "KeyValues",
+    "PrefixGroup",
+    "SegmentPlan",
+    "SuffixWindow",
+    "forward_hidden",
+    "refuse_sinks",
+    "use_segment_attention",
+]
 
 NAME = "art_segments"
 
@@ -125,12 +136,13 @@ def segment_attention(
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
-    **_: Any,
+    **extra: Any,
 ) -> tuple[torch.Tensor, None]:
     """Exact attention of (B, H*G, T, D) queries over prefix and suffix; returns (B, T, H*G, D).
 
     ``key`` and ``value`` are what ``SuffixWindow.update`` returned, each (B, H, S, D).
     """
+    refuse_sinks(extra)
     rows, _heads, tokens, size = query.shape
     kv_heads, slots = key.shape[1], key.shape[2]
     scale = size**-0.5 if scaling is None else scaling
@@ -159,6 +171,15 @@ def segment_attention(
         mixed += prefix
     heads = mixed.reshape(rows, -1, tokens, size)  # (B, H*G, T, D)
     return heads.transpose(1, 2).contiguous(), None
+
+
+def refuse_sinks(extra: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        InputError: the layer has attention sinks, which are not computed here.
+    """
+    if extra.get("s_aux") is not None:
+        raise InputError("this model's attention has sinks (s_aux), which cannot be sampled from here")
 
 
 def _some_row_alone(groups: Sequence[PrefixGroup], rows: int) -> bool:

@@ -129,8 +129,14 @@ class DecodeBatch:
         return list(rows)
 
     def weights_changed(self) -> None:
-        """Forget the cached prefixes. Only legal while no row is being decoded."""
+        """Forget the cached prefixes, and give back the memory of the rows. Only legal while no row is being decoded."""
         assert not self.rows
+        self.reset()
+
+    def reset(self) -> None:
+        """Drop every row as it is, and all that was computed for them."""
+        self.rows.clear()
+        self._buffers, self._slots = [], 0
         self.prefixes.clear()
 
     def _segments(self, rows: Sequence[Row]) -> list[Segment | None]:
@@ -187,11 +193,12 @@ class DecodeBatch:
         have = self._buffers[0][0].shape[0] if self._buffers else 0
         if rows <= have and slots <= self._slots:
             return
-        old, self._slots = self._buffers, self._slots if slots <= self._slots else max(slots, 2 * self._slots)
-        self._buffers = new_buffers(self._model, max(rows, have), self._slots)
-        for (keys, values), (old_keys, old_values) in zip(self._buffers, old, strict=False):
+        room = self._slots if slots <= self._slots else max(slots, 2 * self._slots)
+        buffers = new_buffers(self._model, max(rows, have), room)  # may run out of memory: nothing was changed yet
+        for (keys, values), (old_keys, old_values) in zip(buffers, self._buffers, strict=False):
             keys[: old_keys.shape[0], :, : old_keys.shape[2]] = old_keys
             values[: old_values.shape[0], :, : old_values.shape[2]] = old_values
+        self._buffers, self._slots = buffers, room
 
     def _copy(self, source: int, target: int) -> None:
         for keys, values in self._buffers:

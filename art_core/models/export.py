@@ -22,7 +22,6 @@ from transformers.utils import logging as transformers_logging
 
 from art_core.errors import ArtError
 from art_core.rendering.renderer import Renderer
-from art_core.rendering.tokenizer import TransformersTokenizer
 
 from .compute import COMPUTE
 from .converter import OUTTYPES, convert_to_gguf
@@ -89,11 +88,11 @@ class _Making:
         self.checked_as = job.dtype or "float32"  # weights that are only copied have to be exact
         self.adapter = read_adapter(job.adapter)
         say(f"loading {job.base_model}")
-        self.base = COMPUTE.run(load_model, job.base_model)
-        FoldedModel(self.base.model).check(self.adapter)
         file = job.adapter / "chat_template.jinja"
         template = file.read_text(encoding="utf-8") if file.is_file() else None
-        self.tokenizer = TransformersTokenizer(self.base.tokenizer.tokenizer, chat_template=template)
+        self.base = load_model(job.base_model, chat_template=template)
+        FoldedModel(self.base.model).check(self.adapter)
+        self.tokenizer = self.base.tokenizer
         self.renderer = Renderer(self.tokenizer)
         self.reference = COMPUTE.run(self._reference)
 

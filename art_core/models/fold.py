@@ -17,7 +17,46 @@ from art_core.errors import InputError
 from .lora import AdapterWeights
 from .packed import PackedLinear, can_pack
 
-__all__ = ["FoldedModel", "folded", "share"]
+__all__ = ["FoldedModel", "Pristine", "share"]
+
+
+class Pristine:
+    """A base matrix, which is never written, and what becomes of it in another type or with an adapter.
+
+    A model that was published in bfloat16 has matrices that bfloat16 holds exactly. Rounded to the nearest, most of them would
+    come out of a small update as they were. So there the sum is rounded up or down by a fixed pattern, each as often as
+    its distance asks for: on average nothing is lost, whatever the size of the update, and without one nothing changes.
+    """
+
+    def __init__(self, weight: torch.Tensor, dtype: torch.dtype) -> None:
+        self.weight = weight
+        self._dtype = dtype
+        self._exact = dtype == torch.bfloat16 and torch.equal(
+            weight.detach().to(dtype).float(), weight.detach().float()
+        )
+
+    def plain(self) -> torch.Tensor:
+        """W in the type asked for."""
+        return self.weight.detach().to(self._dtype)
+
+    def folded(self, down: torch.Tensor, up: torch.Tensor, scale: float) -> torch.Tensor:
+        """(out, in) ``W + scale * up @ down``, computed in float32; ``down`` is (r, in), ``up`` (out, r)."""
+        update = up.to(self.weight.device, torch.float32) @ down.to(self.weight.device, torch.float32)
+        total = torch.add(self.weight.float(), update, alpha=scale)
+        return _dithered(total) if self._exact else total.to(self._dtype)
+
+
+def _dithered(values: torch.Tensor) -> torch.Tensor:
+    """(m, n) float32 as bfloat16, rounded away from zero as often as the distance to it asks for, by a fixed pattern.
+
+    A random number below the last place of bfloat16 is added to the bits, and what is below that place is cut off.
+    """
+    rows, columns = values.shape
+    draws = torch.randint(1 << 16, (rows + columns,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    draws = draws.to(values.device)
+    noise = (draws[:rows, None] + draws[rows:]).bitwise_and_(0xFFFF)
+    bits = noise.add_(values.view(torch.int32)).bitwise_and_(-0x10000)
+    return bits.view(torch.float32).to(torch.bfloat16)
 
 
 class FoldedModel:
@@ -31,10 +70,12 @@ class FoldedModel:
     def __init__(
         self, base: PreTrainedModel, *, dtype: torch.dtype | None = None, apart: bool = False, packed: bool = False
     ) -> None:
-        self._pristine = {
-            name: module.weight for name, module in base.named_modules() if isinstance(module, torch.nn.Linear)
-        }
         self._dtype = dtype or base.dtype
+        self._pristine = {
+            name: Pristine(module.weight, self._dtype)
+            for name, module in base.named_modules()
+            if isinstance(module, torch.nn.Linear)
+        }
         self._folded: set[str] = set()
         self.model = share(base, self._dtype)
         self._buffers: dict[str, torch.nn.Parameter] = {}
@@ -51,9 +92,9 @@ class FoldedModel:
             InputError: it names a module this model has not, or one of another shape.
         """
         for name, (down, up) in adapter.factors.items():
-            weight = self._pristine.get(name)
-            if weight is None or weight.shape != (up.shape[0], down.shape[1]):
-                have = "no such linear module" if weight is None else f"shape {tuple(weight.shape)}"
+            pristine = self._pristine.get(name)
+            if pristine is None or pristine.weight.shape != (up.shape[0], down.shape[1]):
+                have = "no such linear module" if pristine is None else f"shape {tuple(pristine.weight.shape)}"
                 raise InputError(
                     f"adapter module {name!r} ({up.shape[0]} x {down.shape[1]}) does not fit: the model has {have}"
                 )
@@ -68,15 +109,16 @@ class FoldedModel:
         if adapter is not None:
             self.check(adapter)
         factors, scale = (adapter.factors, adapter.scale) if adapter else ({}, 0.0)
-        for name in self._folded - set(factors):
-            self._write(name, self._pristine[name])
+        before, self._folded = self._folded, self._folded | set(factors)  # should it fail half way
+        for name in before - set(factors):
+            self._write(name, self._pristine[name].plain())
         for name, (down, up) in factors.items():
-            self._write(name, folded(self._pristine[name], down, up, scale))
+            self._write(name, self._pristine[name].folded(down, up, scale))
         self._folded = set(factors)
 
     def _write(self, name: str, weight: torch.Tensor) -> None:
         if name in self._packed:
-            self._packed[name].set(weight.to(self._dtype))
+            self._packed[name].set(weight)
         else:
             self._own(name).copy_(weight)
 
@@ -92,16 +134,10 @@ class FoldedModel:
     def _own(self, name: str) -> torch.nn.Parameter:
         """The copy's own buffer for a matrix, made when it is first written."""
         if name not in self._buffers:
-            own = torch.nn.Parameter(self._pristine[name].detach().to(self._dtype, copy=True), requires_grad=False)
+            own = torch.nn.Parameter(self._pristine[name].plain().clone(), requires_grad=False)
             self.model.get_submodule(name).weight = own
             self._buffers[name] = own
         return self._buffers[name]
-
-
-def folded(weight: torch.Tensor, down: torch.Tensor, up: torch.Tensor, scale: float) -> torch.Tensor:
-    """(out, in) float32 ``weight + scale * up @ down`` on the weight's device; ``down`` is (r, in), ``up`` (out, r)."""
-    update = up.to(weight.device, torch.float32) @ down.to(weight.device, torch.float32)
-    return torch.add(weight.float(), update, alpha=scale)
 
 
 def share(base: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:

@@ -19,7 +19,7 @@ from peft import PeftModel
 from peft.tuners.lora import Linear as LoraLinear
 from transformers import PreTrainedModel
 
-from .fold import folded, share
+from .fold import Pristine, share
 
 __all__ = ["FoldedLora"]
 
@@ -80,16 +80,15 @@ class _FoldedLinear(torch.nn.Module):  # type: ignore[misc]  # torch is untyped 
         self._source = (layer, name)  # in a tuple, so that its parameters are not registered a second time
         bias = layer.base_layer.bias
         self.bias = None if bias is None else torch.nn.Parameter(bias.detach().to(dtype), requires_grad=False)
-        self.register_buffer("weight", layer.base_layer.weight.detach().to(dtype, copy=True))
+        self._pristine = Pristine(layer.base_layer.weight, dtype)
+        self.register_buffer("weight", self._pristine.plain().clone())
 
     def fold(self) -> None:
         layer, name = self._source
-        pristine: torch.Tensor = layer.base_layer.weight
         if layer.disable_adapters:
-            self.weight.copy_(pristine)
+            self.weight.copy_(self._pristine.plain())
         else:
-            down, up = self._factors()
-            self.weight.copy_(folded(pristine, down, up, layer.scaling[name]))
+            self.weight.copy_(self._pristine.folded(*self._factors(), layer.scaling[name]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         layer, name = self._source

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 
-from .attention import KeyValues
+from .attention import KeyValues, refuse_sinks
 from .prefix_cache import new_buffers
 
 __all__ = ["LanePlan", "Memory", "forward_lanes", "use_lane_attention"]
@@ -155,9 +155,10 @@ def lane_attention(
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
-    **_: Any,
+    **extra: Any,
 ) -> tuple[torch.Tensor, None]:
     """Exact attention of (W, H*G, T, D) queries, lane by lane; returns (W, T, H*G, D)."""
+    refuse_sinks(extra)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer: int = module.layer_idx
     mixed = lane_plan.attend(layer, query * scale, sliding_window=sliding_window, softcap=softcap)

@@ -155,6 +155,12 @@ class LaneBatch:
     def weights_changed(self) -> None:
         """Forget the kept chunks. Only legal while no row is being decoded."""
         assert not self.rows
+        self.reset()
+
+    def reset(self) -> None:
+        """Drop every row as it is, and all that was computed for them."""
+        self._places = [None] * self.lanes
+        self._memories = [None] * self.lanes
         self._prompts.clear()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig as PeftLoraConfig
 from peft import PeftModel, get_peft_model, get_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
@@ -20,6 +21,7 @@ from transformers import PreTrainedModel
 from art_core.errors import InputError
 
 from .adapter import CONFIG, WEIGHTS, read_config, scale_of, split_name
+from .compute import COMPUTE
 from .config import LoraConfig
 
 __all__ = ["AdapterWeights", "attach", "load_peft", "read_adapter"]
@@ -38,8 +40,12 @@ def attach(model: PreTrainedModel, config: LoraConfig, *, seed: int = 0) -> Peft
     """Wrap ``model`` with a fresh adapter (B = 0, so nothing changes yet); the base weights are frozen.
 
     Raises:
-        InputError: a target that no module has.
+        InputError: a target that no module has, or one that is no plain linear layer.
     """
+    return COMPUTE.run(_attach, model, config, seed)
+
+
+def _attach(model: PreTrainedModel, config: LoraConfig, seed: int) -> PeftModel:
     targets = config.targets if isinstance(config.targets, str) else list(config.targets)
     settings = PeftLoraConfig(
         r=config.rank, lora_alpha=config.alpha, lora_dropout=0.0, target_modules=targets, task_type="CAUSAL_LM"
@@ -47,9 +53,17 @@ def attach(model: PreTrainedModel, config: LoraConfig, *, seed: int = 0) -> Peft
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            return get_peft_model(model, settings)
+            adapted = get_peft_model(model, settings)
         except ValueError as error:
             raise InputError(f"lora targets {config.targets!r} do not fit this model: {error}") from error
+    for name, module in adapted.named_modules():
+        if isinstance(module, BaseTunerLayer) and not isinstance(module.get_base_layer(), torch.nn.Linear):
+            kind = type(module.get_base_layer()).__name__
+            raise InputError(
+                f"lora targets {config.targets!r} name {name.removeprefix('base_model.model.')!r}, a layer of type {kind}; "
+                "only linear layers can be adapted"
+            )
+    return adapted
 
 
 def read_adapter(directory: Path) -> AdapterWeights:

@@ -17,6 +17,7 @@ import torch
 
 from art_core.errors import InputError
 
+from .compute import COMPUTE
 from .config import Precision
 
 __all__ = ["PRECISIONS", "Probe", "choose_precision", "gpu_name", "probe"]
@@ -47,6 +48,10 @@ class Probe:
 @functools.cache
 def probe(size: int = 768, seconds: float = 0.15) -> Probe:
     """Time a square matmul of ``size`` in each precision for about ``seconds`` each, once per process; the best run counts."""
+    return COMPUTE.run(_measure, size, seconds)
+
+
+def _measure(size: int, seconds: float) -> Probe:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if "OMP_NUM_THREADS" not in os.environ and device == "cpu":
         torch.set_num_threads(_usable_cores())

@@ -2,8 +2,10 @@
 
 The measure is the difference of logprobs over the whole vocabulary, in nats, computed in float32 on both sides, so that
 only the rounding of what was written counts. The limits are several times what rounding was seen to cost on small
-models. A rounded model may differ that much and still have lost a faint adapter, so it must also lie nearer to the
-adapter than to the base.
+models. A rounded model may differ that much and still have lost a faint adapter, or hold it at another scale, so it must
+also lie nearer to the adapter than to the base, and what it changes must be as large as what the adapter changes: its
+projection on that, ``sum((written - base) (adapted - base)) / sum((adapted - base)^2)``, must be near 1. Rounding
+has nothing to do with the adapter and averages out in that sum, unless it is many times larger.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ LIMITS: Mapping[str, float] = {"float32": 1e-3, "float16": 0.25, "bfloat16": 2.0
 
 FAINT = 1e-4
 """Mean difference in nats below which an adapter cannot be told from its base in float32."""
+
+_SHARE = 0.25  # how far from 1 the written share of the adapter's change may be ...
+_NOISE = 4.0  # ... unless rounding changes more than so many times as much as the adapter
 
 _TOKENS = 48
 _ASK = Message(role="user", content="What time is it in Zürich, and how long is the way to 東京?")
@@ -76,9 +81,23 @@ class Reference:
         )
         if not found.largest <= LIMITS[dtype]:
             raise ArtError(f"what was written does not compute what the adapter does: {figures}")
-        if self.effect.mean > FAINT and not found.mean < from_base.mean:
-            raise ArtError(f"what was written is as far from the adapter as from the base: {figures}")
+        if self.effect.mean > FAINT:
+            if not found.mean < from_base.mean:
+                raise ArtError(f"what was written is as far from the adapter as from the base: {figures}")
+            share, noise = self._share(written)
+            if noise <= _NOISE and not abs(share - 1) <= _SHARE:
+                raise ArtError(f"what was written holds {share:.2f} times what the adapter changes: {figures}")
         return found
+
+    def _share(self, written: Logprobs) -> tuple[float, float]:
+        """How much of the adapter's change is in ``written``, and how much else, as multiples of that change (L2)."""
+        change, own = (
+            torch.cat([(one - base).flatten().double() for one, base in zip(of, self.base, strict=True)])
+            for of in (self.adapted, written)
+        )
+        size = change.square().sum()
+        share = (own * change).sum() / size
+        return share.item(), ((own - share * change).square().sum() / size).sqrt().item()
 
 
 def probe_sequences(renderer: Renderer, vocab_size: int) -> list[list[int]]:

@@ -119,7 +119,7 @@ class TrainingConfig(Config):
 
     def _conditional(self) -> dict[str, bool]:
         """Options that only some settings use, and whether these do."""
-        bounded = self.loss != "reinforce"
+        bounded = self.loss != "reinforce" and self.passes > 1  # in the first pass every ratio is 1
         return {
             "clip_low": bounded,
             "clip_high": bounded,
@@ -164,7 +164,8 @@ class StepReport:
     masked_tokens: int
     """Their trained tokens."""
     forward_tokens: int
-    """Tokens that went through the model, padding not counted, shared prefixes once, over all passes."""
+    """Tokens of the tree that was trained, padding not counted, shared prefixes once, over all passes. What only measures
+    (the reference, ``rollout_ratio``, the ratios of ``gspo``), and what is computed twice to save memory, is not counted."""
     row_tokens: int
     """Tokens of the computed rows had each been run in full, over all passes."""
     micro_batch_tokens: int

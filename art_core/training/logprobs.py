@@ -79,8 +79,7 @@ class SplitModel:
             self.shares_prefixes = self._tree_agrees()
         self._folded: FoldedLora | None = None
         if FoldedLora.fits(model):
-            dtype = base.dtype if precision == "float32" else PRECISIONS[precision]
-            self._folded = FoldedLora(cast("PeftModel", model), dtype=dtype)
+            self._folded = FoldedLora(cast("PeftModel", model), dtype=PRECISIONS[precision])
             self._model = self._folded.model
 
     def refresh(self) -> None:

@@ -184,7 +184,7 @@ def _surrogate(
 
 
 def _k3(away: torch.Tensor) -> torch.Tensor:
-    return torch.exp(-away) - 1.0 + away
+    return _exp(-away) - 1.0 + away
 
 
 def _exp(log_ratio: torch.Tensor) -> torch.Tensor:

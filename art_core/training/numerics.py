@@ -207,16 +207,23 @@ def check_sampler(trainer: Logprobs, rows: Rows, floor: Floor) -> Check:
     return _unless(check, floor.bounds[0] >= BLIND, f"equal passes differ too much in {floor.precision} to tell")
 
 
-def check_adapter(unfolded: Logprobs, folded: Logprobs, rows: Rows, floor: Floor) -> Check:
-    """The adapter computed beside the weights against the adapter folded into them."""
-    found = gap(folded, unfolded, rows)
-    return _judged(
+def check_adapter(unfolded: Logprobs, folded: Logprobs, base: Logprobs, rows: Rows, floor: Floor) -> Check:
+    """The adapter computed beside the weights against the adapter folded into them.
+
+    ``warn`` where the adapter changes so little that ``base``, the logprobs without it, would pass too.
+    """
+    found, effect = gap(folded, unfolded, rows), gap(base, unfolded, rows)
+    figures = [*_gap_figures(found, floor), Figure(name="mean change by the adapter", value=effect.mean)]
+    check = _judged(
         "adapter-vs-merged",
         "Is the adapter, folded into the weights, the adapter that is trained?",
-        _gap_figures(found, floor),
+        figures,
         f"{found.tokens} tokens of {len(rows)} rollouts",
         "sampling, or a merged export, computes with another adapter than training does",
     )
+    mean, largest = floor.bounds
+    blind = effect.mean <= mean and effect.largest <= largest
+    return _unless(check, blind, f"the adapter changes too little to be told from none in {floor.precision}")
 
 
 def check_sharing(

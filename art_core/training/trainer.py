@@ -39,8 +39,8 @@ class GrpoTrainer:
     Args:
         model: it is switched to evaluation mode (dropout off).
         config: see ``TrainingConfig``.
-        precision: ``bfloat16`` runs matrix products in it (autocast); parameters, logprobs and the optimizer stay in
-            float32.
+        precision: ``bfloat16`` computes the model in it, where all that is trained is a LoRA (see ``models.folded_lora``),
+            and otherwise its matrix products (autocast); trained parameters, logprobs and the optimizer stay in float32.
 
     Raises:
         InputError: nothing requires a gradient, the adapter has dropout, which would be silently ignored, or the

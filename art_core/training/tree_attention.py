@@ -135,6 +135,11 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]  # torch is
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        with torch.autocast(gradient.device.type, enabled=False):
+            return _TreeAttention._gradients(ctx, gradient)
+
+    @staticmethod
+    def _gradients(ctx: Any, gradient: torch.Tensor) -> Any:
         query, key, value, out, normaliser = ctx.saved_tensors
         scores: _Scores = ctx.scores
         q, k, v = _grouped(query, key, ctx.scale), _wide(key[0]), _wide(value[0])

@@ -5,11 +5,15 @@ import asyncio
 import pytest
 import torch
 
-from art_core.errors import ProviderError
+from art_core.errors import InputError, ProviderError
 from art_core.inference.protocol import Engine, Interrupted, SamplingParams
 from art_core.inference.transformers_engine import TransformersEngine
+from art_core.models import decoding
+from art_core.models.attention import segment_attention
 from art_core.models.config import LoraConfig
+from art_core.models.lane_attention import lane_attention
 from art_core.models.lora import attach
+from art_core.models.prefix_cache import new_buffers
 from art_core.trajectory.graph import PolicyVersion
 from tests.tiny import FAMILIES, tiny_model
 from tests.unit.rollout.doubles import until
@@ -251,3 +255,38 @@ async def test_a_deterministic_engine_gives_the_same_bits_before_and_after_an_ad
 
 async def test_it_is_an_engine(engine):
     assert isinstance(engine, Engine)
+
+
+async def test_running_out_of_memory_for_more_rows_fails_these_and_leaves_the_engine_whole(monkeypatch):
+    engine = TransformersEngine(tiny_model())
+    params = SamplingParams(max_tokens=4)
+    expected = await sample_all(engine, [[1, 2], [3, 4]], params)
+
+    def scarce(model, rows, slots):
+        if rows > 2:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+        return new_buffers(model, rows, slots)
+
+    monkeypatch.setattr(decoding, "new_buffers", scarce)
+    failed = await asyncio.gather(*(engine.sample([5, n], params, None, n) for n in range(9)), return_exceptions=True)
+    assert all("can't allocate memory" in str(error) for error in failed)
+    again = await sample_all(engine, [[1, 2], [3, 4]], params)
+    await asyncio.wait_for(engine.close(), 10)
+    assert [completion.ids for completion in again] == [completion.ids for completion in expected]
+
+
+async def test_the_memory_of_rows_is_given_back_with_their_weights(engine, tmp_path):
+    await sample_all(engine, [[1, 2, 3]] * 8, SamplingParams(max_tokens=4))
+    assert engine._batch._buffers[0][0].shape[0] == 8
+    adapter_on_disk(tmp_path, seed=1)
+    await engine.load(PolicyVersion("default", 1), tmp_path)
+    await sample_all(engine, [[1, 2, 3]], SamplingParams(max_tokens=4))
+    assert engine._batch._buffers[0][0].shape[0] == 1
+
+
+@pytest.mark.parametrize("refusing", [segment_attention, lane_attention])
+def test_attention_with_sinks_is_refused(refusing):
+    query = torch.zeros(1, 2, 1, 4)
+    plan = {"segment_plan": None} if refusing is segment_attention else {"lane_plan": None}
+    with pytest.raises(InputError, match="attention has sinks"):
+        refusing(torch.nn.Module(), query, query, query, None, s_aux=torch.zeros(2), **plan)

@@ -63,3 +63,11 @@ def test_a_rank_that_is_not_that_of_the_tensors_is_refused(tmp_path):
     save_file({name: torch.zeros(shape) for name, shape in halves.items()}, tmp_path / "adapter_model.safetensors")
     with pytest.raises(InputError, match=r"has lora_A \[2, 5\], lora_B \[7, 2\] for module 'x'"):
         read_shape(tmp_path)
+
+
+@pytest.mark.parametrize("initial", ["pissa", "pissa_niter_4", "olora"])
+def test_an_adapter_of_a_base_that_peft_changes_is_refused(tmp_path, initial):
+    file = saved(tmp_path, target_modules=["q_proj"]) / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"init_lora_weights": initial}))
+    with pytest.raises(InputError, match=f"belongs to a changed base: its init_lora_weights is '{initial}'"):
+        read_shape(tmp_path)

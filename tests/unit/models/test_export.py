@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import types
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ from art_core.models.load import load_model
 from art_core.models.lora import load_peft, read_adapter
 from art_core.models.reload import Reference, difference, logprobs_of
 from art_core.models.save import write_merged
-from tests.tiny import FAMILIES, tiny_model
+from tests.tiny import CHATML, FAMILIES, tiny_model
 
 from .adapters import IDS, exported, save_base, save_lora
 
@@ -164,6 +166,31 @@ def test_t19_a_faint_adapter_that_was_lost_is_found_out_within_the_limit(tmp_pat
         Reference(sequences=sequences, base=base, adapted=faint).check(model, dtype="bfloat16")
 
 
+@pytest.mark.parametrize(("share", "told"), [(2.0, r"holds (1\.9|2\.\d)\d? times"), (0.6, r"holds 0\.[56]\d times")])
+def test_t19_a_model_that_holds_its_adapter_at_another_scale_is_found_out_within_the_limit(tmp_path, share, told):
+    found = reference(tmp_path)
+    changes = [0.1 * (own - base) for base, own in zip(found.base, found.adapted, strict=True)]
+    small, wrong = (
+        [(base + size * change).log_softmax(-1) for base, change in zip(found.base, changes, strict=True)]
+        for size in (1.0, share)
+    )
+    found = dataclasses.replace(found, adapted=small)
+    with pytest.raises(ArtError, match=told):
+        found.check(Says(found.sequences, wrong), dtype="q8_0")
+
+
+class Says:
+    """Stands in for a model: gives these logprobs."""
+
+    device = "cpu"
+
+    def __init__(self, sequences, rows):
+        self.rows = {tuple(ids): row for ids, row in zip(sequences, rows, strict=True)}
+
+    def __call__(self, input_ids, **_):
+        return types.SimpleNamespace(logits=self.rows[tuple(input_ids[0].tolist())][None])
+
+
 def test_a_model_that_computes_nan_is_found_out(tmp_path):
     broken = tiny_model()
     with torch.no_grad():
@@ -187,3 +214,15 @@ def exported_as_it_is(tmp_path):
     """Export the adapter that lies there, without saving it anew."""
     job = ExportJob(adapter=tmp_path / "llama-lora", base_model=str(save_base(tmp_path)), form="adapter", dtype=None)
     return make(job, tmp_path / "place", tmp_path / "scratch", lambda line: None)
+
+
+def test_an_adapter_brings_the_chat_template_that_its_base_lacks(tmp_path):
+    adapter, base = save_lora(tmp_path), save_base(tmp_path)
+    (base / "chat_template.jinja").unlink()
+    (adapter / "chat_template.jinja").write_text(CHATML)
+    place, scratch = tmp_path / "place", tmp_path / "scratch"
+    place.mkdir()
+    scratch.mkdir()
+    job = ExportJob(adapter=adapter, base_model=str(base), form="adapter", dtype=None)
+    make(job, place, scratch, lambda line: None)
+    assert (place / "chat_template.jinja").read_text() == CHATML

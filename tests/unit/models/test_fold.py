@@ -4,7 +4,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from art_core.models.fold import FoldedModel
+from art_core.models.fold import FoldedModel, Pristine
 from art_core.models.lora import AdapterWeights, read_adapter
 from tests.tiny import tiny_model
 
@@ -81,3 +81,51 @@ def test_an_adapter_of_another_shape_is_refused_before_anything_changes():
     wrong = AdapterWeights(scale=1.0, factors={NAME: (torch.zeros(2, 7), torch.zeros(48, 2))})
     with pytest.raises(ValueError, match=r"\(48 x 7\) does not fit: the model has shape \(48, 48\)"):
         folded.fold(wrong)
+
+
+def on_grid():
+    """A model as one that was published in bfloat16."""
+    base = tiny_model()
+    with torch.no_grad():
+        for parameter in base.parameters():
+            parameter.copy_(parameter.bfloat16())
+    return base
+
+
+def test_a_small_update_of_a_bfloat16_model_is_neither_swallowed_nor_grown():
+    """To the nearest, none of the weights would move: the update is a twentieth of their last place."""
+    weight = on_grid().get_submodule(NAME).weight.detach()
+    change = 0.05 * 2.0**-8 * weight.abs().mean()
+    down, up = torch.ones(1, 48), torch.full((48, 1), float(change))
+    folded = Pristine(weight, torch.bfloat16).folded(down, up, 1.0).float()
+    moved = (folded - weight).mean() / change
+    assert torch.equal(
+        (weight + change).bfloat16()[weight.abs() > weight.abs().mean()].float(),
+        weight[weight.abs() > weight.abs().mean()],
+    )
+    assert 0.7 < moved < 1.3
+
+
+def test_without_an_update_a_bfloat16_model_stays_as_it_is():
+    weight = on_grid().get_submodule(NAME).weight.detach()
+    zero = torch.zeros(2, 48), torch.zeros(48, 2)
+    assert torch.equal(Pristine(weight, torch.bfloat16).folded(*zero, 1.0).float(), weight)
+
+
+def test_other_models_are_rounded_to_the_nearest():
+    weight = tiny_model().get_submodule(NAME).weight.detach()
+    down, up = adapter().factors[NAME]
+    assert torch.equal(Pristine(weight, torch.bfloat16).folded(down, up, 0.5), (weight + 0.5 * up @ down).bfloat16())
+
+
+def test_a_fold_that_fails_half_way_is_undone_by_the_next(monkeypatch):
+    base = tiny_model()
+    other = "model.layers.1.self_attn.o_proj"
+    two = AdapterWeights(scale=0.5, factors={name: adapter().factors[NAME] for name in (NAME, other)})
+    folded = FoldedModel(base)
+    with monkeypatch.context() as patch:
+        patch.setattr(folded._pristine[other], "folded", lambda *_: 1 / 0, raising=False)
+        with pytest.raises(ZeroDivisionError):
+            folded.fold(two)
+    folded.fold(None)
+    assert torch.equal(folded.model(IDS).logits, base(IDS).logits)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from art_core.errors import InputError
 from art_core.models.config import LoraConfig
 from art_core.models.lora import attach, read_adapter
 from tests.tiny import tiny_model
@@ -46,3 +47,8 @@ def test_an_unpaired_tensor_is_named(tmp_path):
     save_file({"base_model.model.x.lora_A.weight": torch.zeros(2, 3)}, tmp_path / "adapter_model.safetensors")
     with pytest.raises(ValueError, match=r"\['lora_A'\] for module 'x'"):
         read_adapter(tmp_path)
+
+
+def test_only_linear_layers_can_be_adapted():
+    with pytest.raises(InputError, match=r"name 'model.embed_tokens', a layer of type Embedding; only linear layers"):
+        attach(tiny_model(), LoraConfig(targets=("embed_tokens", "q_proj")))

@@ -297,5 +297,5 @@ def test_each_loss_is_a_rule_with_the_bounds_of_its_paper(name, rule):
 
 
 def test_bounds_given_replace_those_of_the_loss():
-    rule = TrainingConfig(loss="gspo", clip_high=0.01).rule
+    rule = TrainingConfig(loss="gspo", clip_high=0.01, passes=2).rule
     assert (rule.clip_low, rule.clip_high) == (3e-4, 0.01)

@@ -118,10 +118,19 @@ def test_a_precision_in_which_nothing_agrees_cannot_vouch():
 
 
 def test_an_adapter_folded_in_with_another_scale_fails():
-    assert check_adapter(at(-1.0, -2.0), at(-1.000001, -2.000002), ROWS, FLOOR).status == "pass"
-    assert check_adapter(at(-1.0, -2.0), at(-1.01, -2.0), ROWS, FLOOR).status == "fail"
-    assert check_adapter(at(-1.0, -2.0), at(-1.05, -2.05), ROWS, ROUGH).status == "pass"  # lost in the noise
-    assert check_adapter(at(-1.0, -2.0), at(-1.2, -2.1), ROWS, ROUGH).status == "fail"
+    assert adapter_check((-1.000001, -2.000002), FLOOR) == "pass"
+    assert adapter_check((-1.01, -2.0), FLOOR) == "fail"
+    assert adapter_check((-1.05, -2.05), ROUGH) == "pass"  # lost in the noise
+    assert adapter_check((-1.2, -2.1), ROUGH) == "fail"
+
+
+def adapter_check(folded, floor, base=(-4.0, -4.0)):
+    return check_adapter(at(-1.0, -2.0), at(*folded), at(*base), ROWS, floor).status
+
+
+def test_an_adapter_that_changes_less_than_the_noise_cannot_be_told_from_none():
+    assert adapter_check((-1.0, -2.0), ROUGH, base=(-1.05, -2.05)) == "warn"
+    assert adapter_check((-1.0, -2.0), FLOOR, base=(-1.05, -2.05)) == "pass"
 
 
 def sharing(distance=1e-6, logprobs=(-1.0, -2.0), floor=FLOOR, computed=0.5):

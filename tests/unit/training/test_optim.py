@@ -37,6 +37,7 @@ def test_t24_linear_rate_reaches_zero_at_the_end():
         ({"loss": "ppo"}, "loss = 'ppo'"),
         ({"loss": "reinforce", "passes": 2}, "more than one pass over the same samples needs another loss"),
         ({"loss": "reinforce", "clip_high": 0.5}, "clip_high = 0.5 has no effect"),
+        ({"clip_low": 0.1}, "clip_low = 0.1 has no effect"),  # in the only pass every ratio is 1
         ({"constant_length": 99}, "constant_length = 99 has no effect"),
         ({"kl_estimator": "k3"}, "kl_estimator = 'k3' has no effect"),
         ({"kl_reference": "start"}, "kl_reference = 'start' has no effect"),

@@ -95,6 +95,17 @@ def test_scores_of_half_precision_inputs_are_float32():
     assert (mixed.float() - exact).abs().max() < 2**-7 * exact.abs().max()  # rounded twice: as weights and as result
 
 
+def test_the_gradient_is_computed_in_float32_under_autocast_too():
+    """As it is for a model whose adapter cannot be folded."""
+    pack, gradients = whole(), []
+    for enabled in (False, True):
+        inputs = [tensor.requires_grad_() for tensor in tensors(pack, 2, torch.float32)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            mixed, _ = tree_attention(torch.nn.Identity(), *inputs, None, tree_plan=TreePlan(pack, CPU), scaling=0.5)
+            gradients.append(torch.autograd.grad(mixed.square().sum(), inputs))
+    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
+
+
 def test_small_neighbours_share_a_block_and_long_runs_are_cut(monkeypatch):
     monkeypatch.setattr(module, "_BLOCK", 4)
     samples = [row([*range(6), 10 + k, 20 + k], [6, 7]) for k in range(3)]
