@@ -82,7 +82,7 @@ def _numerics(target: str, precision: str | None, json_output: bool) -> int:
         say("importing torch")
         from art_core.loop.numerics import measure_numerics  # here, because it loads torch
 
-        report = measure_numerics(subject, precision or subject.config.precision, say=say)
+        report = measure_numerics(subject, precision or subject.config.computed_in, say=say)
     if json_output:
         print(json.dumps(report.to_dict(), ensure_ascii=False, allow_nan=False))
     else:

@@ -26,6 +26,7 @@ from art_core.trajectory.samples import TrainingSample
 try:
     from art_core.inference.transformers_engine import TransformersEngine
     from art_core.models.compute import COMPUTE
+    from art_core.models.deterministic import fix_threads
     from art_core.models.fold import FoldedModel
     from art_core.models.load import load_model
     from art_core.models.lora import attach, read_adapter
@@ -66,7 +67,9 @@ class Bench:
         self.device = str(loaded.model.device)
         self.context = loaded.context
         self.renderer = Renderer(loaded.tokenizer)
-        self.engine = TransformersEngine(loaded.model, precision=self.precision)
+        if config.deterministic:
+            fix_threads()
+        self.engine = TransformersEngine(loaded.model, precision=self.precision, deterministic=config.deterministic)
         self._merged = FoldedModel(loaded.model, dtype=PRECISIONS[self.precision])
         self._plain = attach(FoldedModel(loaded.model).model, config.lora, seed=config.seed)
         self._model = attach(loaded.model, config.lora, seed=config.seed)
@@ -131,6 +134,15 @@ class Bench:
         return COMPUTE.run(
             plain_pass, self._plain, rows, coefficients, precision=precision or self.precision, reordered=reordered
         )
+
+    def unadapted(self, rows: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
+        """Logprobs without the adapter, by transformers alone."""
+
+        def compute() -> Pass:
+            with self._plain.disable_adapter():
+                return plain_pass(self._plain, rows, precision=self.precision)
+
+        return COMPUTE.run(compute).logprobs
 
     def merged(self, rows: Sequence[TrainingSample]) -> list[NDArray[np.float32]]:
         """Logprobs with the adapter folded into the weights, by transformers alone."""

@@ -199,6 +199,8 @@ def _check_choice(form: str, dtype: str | None, converter: str | Path | None) ->
 
 
 def _check_target(target: Path) -> None:
+    if target.is_mount():
+        raise InputError(f"{str(target)!r} is a mount point; export to a new directory in it")
     if target.is_dir() and any(target.iterdir()):
         raise InputError(f"{str(target)!r} is not empty; export to a new directory")
     if target.exists() and not target.is_dir():

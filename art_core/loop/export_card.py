@@ -68,6 +68,8 @@ def _figures(found: AdapterSource) -> str:
     before, after, gain = (summary.get(name) for name in ("before", "after", "gain"))
     if not found.measured:
         return f"The run measured step {summary.get('best_step')} and not this one, so there are no figures of it."
+    if summary.get("kind") == "sft":
+        return _losses(before, after)
     if not (before and after):
         return "The run held out no test scenarios, or was ended before it measured this adapter on them."
     lines = [
@@ -84,6 +86,20 @@ def _figures(found: AdapterSource) -> str:
         interval = _interval(gain.get("ci95"))
         lines.append(f"\nGain in {gain['measure']}: {gain['difference']:+.3f}{interval}, paired, n={gain['n']}.")
     return "\n".join(lines)
+
+
+def _losses(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    """Of supervised fine-tuning."""
+    if not (before and after):
+        return "The run held out no rows, or was ended before it measured this adapter on them."
+    return "\n".join(
+        [
+            "| on held-out rows | before | after |",
+            "|---|---|---|",
+            f"| loss, nats a token | {_number(before.get('loss'))} | {_number(after.get('loss'))} |",
+            f"| rows | {before.get('n')} | {after.get('n')} |",
+        ]
+    )
 
 
 def _number(value: float | None) -> str:

@@ -32,6 +32,7 @@ _NOT_FOR_USERS = {"dev"}
 _MEMORY_GIB = (2.0, 4.0)  # below the first a 135M model does not fit beside its training step, below the second barely
 _DISK_GIB = (0.5, 2.0)
 _GIB = 1 << 30
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +150,20 @@ def _memory_bytes() -> tuple[int | None, int | None]:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), None
     sizes = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
     total, free = sizes["MemTotal"], sizes.get("MemAvailable")
-    limit, used = _number(Path("/sys/fs/cgroup/memory.max")), _number(Path("/sys/fs/cgroup/memory.current"))
+    limit, used = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
     if limit is not None and limit < total:
-        room = limit - (used or 0)
+        room = limit - (used or 0) + _reclaimable()
         return limit, room if free is None else min(free, room)
     return total, free
+
+
+def _reclaimable() -> int:
+    """Bytes of cached files that are counted as used and given up when they are needed."""
+    try:
+        lines = (_CGROUP / "memory.stat").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
 
 
 def _number(path: Path) -> int | None:
@@ -166,12 +176,21 @@ def _number(path: Path) -> int | None:
 def _compute(cores: int) -> list[Finding]:
     """The GPU, and what the probe measured."""
     try:
-        from art_core.models.compute import COMPUTE
         from art_core.models.probe import gpu_name, probe
     except (ImportError, OSError) as error:  # OSError: its shared libraries are broken
         cure = f"To train here: pip install '{PACKAGE}[{_NEEDED}]'"
         return [Finding(name="probe", state="problem", found=f"not measured: {describe(error)}", cure=cure)]
-    measured = COMPUTE.run(probe)
+    try:
+        measured = probe()
+    except RuntimeError as error:  # a GPU that is seen and cannot compute
+        return [
+            Finding(
+                name="probe",
+                state="problem",
+                found=f"not measured: {describe(error)}",
+                cure="Free the GPU, install a torch built for it, or set CUDA_VISIBLE_DEVICES='' to train on the processor.",
+            )
+        ]
     speed = (
         f"{measured.float32_gflops:g} GFLOPS in float32, {measured.bfloat16_gflops:g} in bfloat16: "
         f"{measured.precision} is used, on {measured.threads} threads of {measured.device}"

@@ -163,7 +163,7 @@ def _compare(
     say("comparing sampler and trainer")
     checks = [
         check_sampler(bench.trainer.logprobs(rows), rows, floor),
-        check_adapter(plain.logprobs, bench.merged(few), few, floor),
+        check_adapter(plain.logprobs, bench.merged(few), bench.unadapted(few), few, floor),
     ]
     say("comparing shared prefixes with whole rows")
     shared = bench.tree(few, shares, shared=True)

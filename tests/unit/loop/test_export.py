@@ -177,6 +177,15 @@ def test_the_card_has_the_figures_of_the_run_and_how_to_serve(run, tmp_path):
     assert "--tool-call-parser hermes" in card
 
 
+def test_the_card_of_supervised_fine_tuning_has_the_losses(run, tmp_path):
+    losses = {"before": {"loss": 2.5, "n": 7, "tokens": 90}, "after": {"loss": 1.25, "n": 7, "tokens": 90}}
+    run.write_summary(SUMMARY | {"kind": "sft", "gain": None} | losses)
+    export(run.path, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "| on held-out rows | before | after |\n|---|---|---|\n| loss, nats a token | 2.500 | 1.250 |" in card
+    assert "| rows | 7 | 7 |" in card
+
+
 def test_what_print_shows(run, tmp_path):
     result = export(run.path, tmp_path / "out")
     first, second = str(result).splitlines()
@@ -244,6 +253,12 @@ def test_an_empty_target_is_filled_and_a_file_is_refused(run, tmp_path):
     assert "adapter_config.json" in left(tmp_path / "out")
     with pytest.raises(InputError, match="is a file; export to a new directory"):
         export(run.path, tmp_path / "out" / "README.md")
+
+
+def test_a_mount_point_is_refused_before_any_work(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "out")
+    with pytest.raises(InputError, match="is a mount point; export to a new directory in it"):
+        export(run.path, tmp_path / "out")
 
 
 def test_too_little_room_is_found_before_any_work(run, tmp_path, monkeypatch):

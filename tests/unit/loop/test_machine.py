@@ -102,3 +102,26 @@ def test_an_integration_that_broke_is_a_warning(monkeypatch, tmp_path):
     monkeypatch.setattr("art_core.loop.machine.integrations", lambda: broken)
     row = found(Path(tmp_path))["integration weather"]
     assert (row.state, row.found) == ("warning", "not loaded: ZeroDivisionError: by zero")
+
+
+def test_a_gpu_that_is_seen_and_cannot_compute_is_a_problem_and_the_rest_is_told(monkeypatch, tmp_path):
+    def broken():
+        raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+
+    monkeypatch.setattr("art_core.models.probe.probe", broken)
+    rows = found(tmp_path)
+    assert rows["probe"].state == "problem"
+    assert "no kernel image" in rows["probe"].found
+    assert rows["disk"].state == "ok"
+
+
+def test_files_kept_in_memory_are_free_memory_of_a_container(monkeypatch, tmp_path):
+    gib = 1 << 30
+    for name, text in {
+        "memory.max": str(8 * gib),
+        "memory.current": str(7 * gib),
+        "memory.stat": f"anon {gib}\ninactive_file {6 * gib}\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr("art_core.loop.machine._CGROUP", tmp_path)
+    assert found(tmp_path)["memory"].found == "8.0 GiB, 7.0 GiB of it free"

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from art_core.errors import InputError
+from art_core.loop.bench import Bench
 from art_core.loop.config import TrainConfig
 from art_core.loop.numerics import measure_numerics
 from art_core.loop.run import atrain
@@ -18,6 +19,8 @@ from art_core.messages import Message
 from art_core.models import decoding
 from art_core.models.lora import read_adapter
 from art_core.scenario import Scenario
+from art_core.supervised.config import SftConfig
+from art_core.supervised.run import asft
 from art_core.training import tree_attention
 from art_core.training.trainer import GrpoTrainer
 from tests.tiny import FAMILIES, save_tiny
@@ -132,12 +135,12 @@ def early_bytes(trajectory, scenario):
     return sum(token < 128 for token in ids) / len(ids)
 
 
-async def a_run(tmp_path, model):
+async def a_run(tmp_path, model, **more):
     config = TrainConfig.build(
+        {"precision": "float32", **more},
         steps=1,
         name="run",
         out=str(tmp_path),
-        precision="float32",
         rollout={"max_tokens": 6, "group_size": 4, "scenarios_per_step": 2, "temperature": 0.9},
         lora={"rank": 4},
         training={"learning_rate": 0.01},
@@ -175,3 +178,24 @@ def test_a_run_without_a_base_model_is_one_sentence(tmp_path):
 def test_a_context_too_short_for_any_prompt_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="has a context of 32 tokens; no prompt fits"):
         measure_numerics(find_subject(str(save_tiny(tmp_path / "model", context=32))), "float32")
+
+
+async def test_a_deterministic_run_is_measured_as_it_computes(tmp_path, model):
+    result = await a_run(tmp_path, model, deterministic=True, precision="auto")
+    subject = find_subject(str(result.run_dir))
+    assert subject.config.computed_in == "float32"
+    bench = await asyncio.to_thread(Bench, subject, subject.config.computed_in)
+    assert bench.engine.lanes is not None
+    await bench.close()
+
+
+async def test_a_run_of_supervised_fine_tuning_is_measured_with_its_adapter(tmp_path, model):
+    chats = tmp_path / "chats.jsonl"
+    ask = {"role": "user", "content": "a"}
+    chats.write_text(
+        "".join(json.dumps({"messages": [ask, {"role": "assistant", "content": f"b{n}"}]}) + "\n" for n in range(6))
+    )
+    config = SftConfig.build(epochs=1, name="warm", out=str(tmp_path), precision="float32", lora={"rank": 4})
+    result = await asft(chats, base_model=str(model), config=config, progress=quiet())
+    subject = find_subject(str(result.run_dir))
+    assert (subject.adapter, subject.config.lora.rank) == (result.adapter, 4)
