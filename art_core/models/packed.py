@@ -12,6 +12,8 @@ import functools
 
 import torch
 
+from .compute import COMPUTE
+
 __all__ = ["PackedLinear", "can_pack", "pack", "product"]
 
 _ROWS = 32  # rows of the products that the layout is chosen for; it serves all others well, see docs/benchmarks.md
@@ -32,8 +34,10 @@ def product(x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None = N
 @functools.cache
 def can_pack(device: str, dtype: torch.dtype) -> bool:
     """Whether matrices of that type on that device can be packed here, tried out on a small one."""
-    if device != "cpu" or not torch.backends.mkldnn.is_available():
-        return False
+    return device == "cpu" and torch.backends.mkldnn.is_available() and COMPUTE.run(_works, dtype)
+
+
+def _works(dtype: torch.dtype) -> bool:
     weight = (torch.arange(48).reshape(6, 8) % 5 - 2).to(dtype)  # products are small integers: exact in every type
     x = (torch.arange(24).reshape(3, 8) % 3 - 1).to(dtype)
     try:

@@ -18,6 +18,7 @@ from art_core.models.compute import COMPUTE
 from art_core.models.config import LoraConfig
 from art_core.models.load import load_model
 from art_core.models.lora import attach
+from art_core.models.packed import can_pack
 from art_core.models.probe import probe
 from art_core.training import checkpoint
 from art_core.training.trainer import GrpoTrainer
@@ -26,6 +27,7 @@ threads = lambda: len(os.listdir("/proc/self/task"))
 COMPUTE.run(lambda: torch.ones(512, 512) @ torch.ones(512, 512))  # its pool
 before = threads()
 probe()
+can_pack("cpu", torch.float32)
 model = load_model(sys.argv[1]).model
 engine = TransformersEngine(model)
 trainer = GrpoTrainer(attach(model, LoraConfig(rank=128)))
