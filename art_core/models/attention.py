@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 NAME = "art_segments"
+_BLOCK = 128  # tokens of a row whose scores exist at once
 
 KeyValues = tuple[torch.Tensor, torch.Tensor]
 
@@ -38,8 +39,8 @@ KeyValues = tuple[torch.Tensor, torch.Tensor]
 class PrefixGroup:
     """Rows that share one prefix."""
 
-    rows: torch.Tensor | None
-    """(n,) row indices; None means every row of the batch."""
+    rows: slice
+    """Where they lie in the order of ``SegmentPlan.order``."""
     layers: Sequence[KeyValues]
     """Per layer keys and values, each (1, H, P, D)."""
     length: int
@@ -81,10 +82,14 @@ class SegmentPlan:
     """What one forward attends to; its masks are made once for all layers."""
 
     groups: Sequence[PrefixGroup]
-    """Disjoint; rows in none of them have no prefix."""
+    """One behind the other; the rows after the last have no prefix."""
     window: SuffixWindow
     prefix_lengths: torch.Tensor
     """(B,) tokens of each row's prefix."""
+    order: torch.Tensor | None = None
+    """(B,) the rows group by group; None: so they lie."""
+    back: torch.Tensor | None = None
+    """(B,) where each row stands in ``order``."""
     _hidden: dict[int | None, torch.Tensor] = field(default_factory=dict)
 
     def positions(self) -> torch.Tensor:
@@ -143,34 +148,91 @@ def segment_attention(
     ``key`` and ``value`` are what ``SuffixWindow.update`` returned, each (B, H, S, D).
     """
     refuse_sinks(extra)
-    rows, _heads, tokens, size = query.shape
-    kv_heads, slots = key.shape[1], key.shape[2]
+    rows, heads, tokens, size = query.shape
     scale = size**-0.5 if scaling is None else scaling
-    queries = (query * scale).reshape(rows, kv_heads, -1, size)  # (B, H, G*T, D)
-    scores = queries @ key.transpose(2, 3)  # (B, H, G*T, S)
-    scores = _cap(scores, softcap).view(rows, kv_heads, -1, tokens, slots)
-    scores = scores.masked_fill(segment_plan.hidden_slots(sliding_window), float("-inf"))
-    scores = scores.view(rows, kv_heads, -1, slots)
-    layer: int = module.layer_idx
-    groups, prefix = segment_plan.groups, None
-    if not groups:
-        weights = _softmax(scores)
-    elif groups[0].rows is None:
-        prefix, weights = _with_prefix(segment_plan, groups[0], layer, queries, scores, sliding_window, softcap)
-    else:
-        weights = _softmax(scores) if _some_row_alone(groups, rows) else torch.empty_like(scores)
-        prefix = torch.zeros_like(queries)
+    queries = (query * scale).view(rows, key.shape[1], -1, tokens, size)
+    layer = _Layer(segment_plan, module.layer_idx, key, value, sliding_window, softcap)
+    blocks = [layer.attend(queries, start) for start in range(0, tokens, _BLOCK)]
+    mixed = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=3)
+    return mixed.view(rows, heads, tokens, size).transpose(1, 2).contiguous(), None
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What the queries of one layer attend to; ``keys`` and ``values`` of the suffixes are each (B, H, S, D)."""
+
+    plan: SegmentPlan
+    number: int
+    keys: torch.Tensor
+    values: torch.Tensor
+    sliding_window: int | None
+    softcap: float | None
+
+    def attend(self, queries: torch.Tensor, start: int) -> torch.Tensor:
+        """(B, H, G, t, D) mixes for a block of the scaled (B, H, G, T, D) queries: up to ``_BLOCK`` from ``start`` on.
+
+        Scores of a whole prompt would not fit into the processor's cache, and half of them are hidden anyway.
+        """
+        tokens = slice(start, min(start + _BLOCK, queries.shape[3]))
+        block = queries[:, :, :, tokens]
+        shape, flat = block.shape, block.flatten(2, 3)  # (B, H, G*t, D)
+        used = self.plan.window.used - queries.shape[3] + tokens.stop  # what comes later is hidden from all of them
+        scores = _cap((self.keys[:, :, :used] @ flat.transpose(2, 3)).transpose(2, 3), self.softcap)  # no key is copied
+        hidden = self.plan.hidden_slots(self.sliding_window)[..., tokens, :used]
+        scores = scores.unflatten(2, shape[2:4]).masked_fill(hidden, float("-inf")).flatten(2, 3)  # (B, H, G*t, S)
+        prefix, weights = self._over_prefixes(flat, scores, tokens)
+        mixed = weights @ self.values[:, :, :used]
+        if prefix is not None:
+            mixed += prefix
+        return mixed.view(shape)
+
+    def _over_prefixes(
+        self, queries: torch.Tensor, scores: torch.Tensor, tokens: slice
+    ) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """The (B, H, G*t, D) mixes of the prefixes' values, and the weights of the suffixes whose ``scores`` are given."""
+        plan, groups = self.plan, self.plan.groups
+        if not groups:
+            return None, torch.softmax(scores, dim=-1)
+        if groups[0].rows == slice(0, len(queries)):
+            return self._with_prefix(groups[0], queries, scores, tokens)
+        if plan.order is not None:
+            queries, scores = queries[plan.order], scores[plan.order]
+        prefix, weights = torch.zeros_like(queries), torch.empty_like(scores)
         for group in groups:
-            index = group.rows
-            assert index is not None
-            prefix[index], weights[index] = _with_prefix(
-                segment_plan, group, layer, queries[index], scores[index], sliding_window, softcap
-            )
-    mixed = weights @ value
-    if prefix is not None:
-        mixed += prefix
-    heads = mixed.reshape(rows, -1, tokens, size)  # (B, H*G, T, D)
-    return heads.transpose(1, 2).contiguous(), None
+            rows = group.rows
+            prefix[rows], weights[rows] = self._with_prefix(group, queries[rows], scores[rows], tokens)
+        alone = slice(groups[-1].rows.stop, None)
+        weights[alone] = torch.softmax(scores[alone], dim=-1)
+        return (prefix, weights) if plan.back is None else (prefix[plan.back], weights[plan.back])
+
+    def _with_prefix(
+        self, group: PrefixGroup, queries: torch.Tensor, suffix_scores: torch.Tensor, tokens: slice
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of n rows that share one prefix: their (n, H, G*t, D) mix of its values, and the (n, H, G*t, S) weights of
+        their suffixes.
+
+        The prefix's keys and values are read once for all of them.
+        """
+        keys, values = group.layers[self.number]
+        rows, kv_heads, flat, size = queries.shape
+        length = group.length
+        together = queries.transpose(0, 1).reshape(kv_heads, rows * flat, size)
+        prefix = _cap(together @ keys[0, :, :length].transpose(1, 2), self.softcap)  # (H, n*G*t, P)
+        prefix = prefix.view(kv_heads, rows, flat, length).transpose(0, 1)
+        if self.sliding_window is not None:
+            inside = self._prefix_window(self.sliding_window, group, flat, tokens)
+            prefix = prefix.masked_fill(~inside, float("-inf"))
+        weights = torch.softmax(torch.cat([prefix, suffix_scores], dim=-1), dim=-1)
+        over_prefix = weights[..., :length].transpose(0, 1).reshape(kv_heads, rows * flat, length)
+        mixed = (over_prefix @ values[0, :, :length]).view(kv_heads, rows, flat, size).transpose(0, 1)
+        return mixed, weights[..., length:]
+
+    def _prefix_window(self, window: int, group: PrefixGroup, flat: int, tokens: slice) -> torch.Tensor:
+        """(n, 1, G*t, P) True where a prefix position is within the sliding window of a new token."""
+        positions = self.plan.positions()[:, tokens]  # (B, t)
+        positions = (positions if self.plan.order is None else positions[self.plan.order])[group.rows]
+        distance = positions[:, :, None] - torch.arange(group.length, device=positions.device)
+        return (distance < window).repeat(1, flat // positions.shape[1], 1)[:, None]  # from (n, t, P)
 
 
 def refuse_sinks(extra: Mapping[str, Any]) -> None:
@@ -182,48 +244,5 @@ def refuse_sinks(extra: Mapping[str, Any]) -> None:
         raise InputError("this model's attention has sinks (s_aux), which cannot be sampled from here")
 
 
-def _some_row_alone(groups: Sequence[PrefixGroup], rows: int) -> bool:
-    return sum(len(group.rows) for group in groups if group.rows is not None) < rows
-
-
-def _with_prefix(
-    plan: SegmentPlan,
-    group: PrefixGroup,
-    layer: int,
-    queries: torch.Tensor,
-    suffix_scores: torch.Tensor,
-    sliding_window: int | None,
-    softcap: float | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of n rows that share one prefix: their (n, H, G*T, D) mix of its values, and the (n, H, G*T, S) weights of their suffixes.
-
-    The prefix's keys and values are read once for all of them.
-    """
-    keys, values = group.layers[layer]
-    rows, kv_heads, flat, size = queries.shape
-    length = group.length
-    together = queries.transpose(0, 1).reshape(kv_heads, rows * flat, size)
-    prefix = _cap(together @ keys[0, :, :length].transpose(1, 2), softcap)  # (H, n*G*T, P)
-    prefix = prefix.view(kv_heads, rows, flat, length).transpose(0, 1)
-    if sliding_window is not None:
-        prefix = prefix.masked_fill(~_prefix_window(plan, group, flat, sliding_window), float("-inf"))
-    weights = _softmax(torch.cat([prefix, suffix_scores], dim=-1))
-    over_prefix = weights[..., :length].transpose(0, 1).reshape(kv_heads, rows * flat, length)
-    mixed = (over_prefix @ values[0, :, :length]).view(kv_heads, rows, flat, size).transpose(0, 1)
-    return mixed, weights[..., length:]
-
-
-def _prefix_window(plan: SegmentPlan, group: PrefixGroup, flat: int, sliding_window: int) -> torch.Tensor:
-    """(n, 1, G*T, P) True where a prefix position is within the sliding window of a new token."""
-    positions = plan.positions() if group.rows is None else plan.positions()[group.rows]  # (n, T)
-    distance = positions[:, :, None] - torch.arange(group.length, device=positions.device)
-    allowed = distance < sliding_window  # (n, T, P)
-    return allowed.repeat(1, flat // positions.shape[1], 1)[:, None]
-
-
 def _cap(scores: torch.Tensor, softcap: float | None) -> torch.Tensor:
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap
-
-
-def _softmax(scores: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)

@@ -1,13 +1,17 @@
 """A batch of rows being decoded: admit, step, retire.
 
-Rows sit at the front of preallocated buffers; a retired row's place is taken by the last one, so that a step always
-works on a contiguous block. Prompts that are equal are computed once and copied.
+Rows whose ids are equal so far, siblings of a group above all, are computed once, in one *place*: their logits are the same,
+whatever each of them draws from these. Where they draw different tokens they part, and what is there is copied. Places lie at
+the front of preallocated buffers; the last one moves into a gap, so that a step always works on a contiguous block.
+
+Letters: n places, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -16,7 +20,7 @@ from transformers import PreTrainedModel
 from art_core.inference.protocol import SamplingParams
 
 from .attention import KeyValues, PrefixGroup, SegmentPlan, SuffixWindow, forward_hidden
-from .head import head_logits
+from .head import compact_logits
 from .prefix_cache import PrefixCache, Segment, common_prefix, group_of, new_buffers
 from .sampling import draw
 
@@ -62,9 +66,15 @@ class DecodeBatch:
         self._buffers: list[KeyValues] = []
         self._slots = 0
         self.prefixes = PrefixCache(model)
-        self.rows: list[Row] = []
+        self._places: list[list[Row]] = []
+        self._finished: list[Row] = []
         self.forward_tokens = 0
-        """Tokens forwarded since the start, prefixes apart."""
+        """Tokens forwarded since the start, those of a place once, prefixes apart."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """Those being decoded."""
+        return [row for place in self._places for row in place]
 
     @property
     def free(self) -> int:
@@ -73,7 +83,7 @@ class DecodeBatch:
 
     @property
     def computed_tokens(self) -> int:
-        """Tokens forwarded since the start, shared prompts once."""
+        """Tokens forwarded since the start; what rows have in common counts once."""
         return self.forward_tokens + self.prefixes.computed_tokens
 
     @torch.inference_mode()
@@ -84,58 +94,45 @@ class DecodeBatch:
         fresh: dict[tuple[int, ...], list[Row]] = {}
         for row in rows:
             fresh.setdefault(row.prompt, []).append(row)
-        first = [siblings[0] for siblings in fresh.values()]
-        begin = len(self.rows)
-        self.rows.extend(first)
-        wanted = max(len(r.prompt) - r.prefix_length + min(r.params.max_tokens, _FIRST_SLOTS) for r in rows)
-        self._reserve(wanted, len(rows) - len(first))
-        logits = self._prefill(begin, first)
-        sources = {id(row): begin + position for position, row in enumerate(first)}
-        order = list(range(len(first)))
-        for position, siblings in enumerate(fresh.values()):
-            for sibling in siblings[1:]:
-                self._copy(sources[id(siblings[0])], len(self.rows))
-                sibling.length = siblings[0].length
-                self.rows.append(sibling)
-                order.append(position)
-        self._draw(self.rows[begin:], logits[order])
+        begin = len(self._places)
+        self._places.extend(fresh.values())
+        self._reserve(max(len(r.prompt) - r.prefix_length + min(r.params.max_tokens, _FIRST_SLOTS) for r in rows))
+        self._draw(begin, self._prefill(begin))
 
     @torch.inference_mode()
     def step(self) -> None:
-        """Draw one more token for every row; finished rows must have been retired."""
-        self._reserve(max(row.length for row in self.rows) + 1, 0)
-        last = torch.tensor([[row.ids[-1]] for row in self.rows], device=self._model.device)
-        hidden = forward_hidden(self._model, last, self._plan(0, self.rows, 1))
-        self.forward_tokens += len(self.rows)
+        """Draw one more token for every row."""
+        self._reserve(max(place[0].length for place in self._places) + 1)
+        last = torch.tensor([[place[0].ids[-1]] for place in self._places], device=self._model.device)
+        hidden = forward_hidden(self._model, last, self._plan(0, 1))
+        self.forward_tokens += len(self._places)
         for row in self.rows:
             row.length += 1
-        self._draw(self.rows, head_logits(self._model, hidden[:, -1]))
+        self._draw(0, compact_logits(self._model, hidden[:, -1]))
 
-    @torch.inference_mode()
     def retire(self) -> list[Row]:
-        """Take the finished rows out and return them."""
-        finished: list[Row] = self.remove([row for row in self.rows if row.finish_reason is not None])
+        """The rows that have finished since it was last called; they are being decoded no more."""
+        finished, self._finished = self._finished, []
         return finished
 
     @torch.inference_mode()
     def remove(self, rows: Sequence[Row]) -> list[Row]:
         """Take these rows out, finished or not."""
         for row in rows:
-            place, last = self.rows.index(row), len(self.rows) - 1
-            if place != last:
-                self._copy(last, place)
-                self.rows[place] = self.rows[last]
-            self.rows.pop()
+            number = next(number for number, place in enumerate(self._places) if row in place)
+            self._places[number].remove(row)
+            if not self._places[number]:
+                self._close(number)
         return list(rows)
 
     def weights_changed(self) -> None:
         """Forget the cached prefixes, and give back the memory of the rows. Only legal while no row is being decoded."""
-        assert not self.rows
+        assert not self._places
         self.reset()
 
     def reset(self) -> None:
         """Drop every row as it is, and all that was computed for them."""
-        self.rows.clear()
+        self._places, self._finished = [], []
         self._buffers, self._slots = [], 0
         self.prefixes.clear()
 
@@ -151,19 +148,22 @@ class DecodeBatch:
             self.prefixes.get(r.prompt[: ends[r.prompt]]) if ends[r.prompt] >= _WORTH_SHARING else None for r in rows
         ]
 
-    def _prefill(self, begin: int, rows: Sequence[Row]) -> torch.Tensor:
-        """(n, V) logits after the prompts of ``rows``, which sit at ``begin`` and have empty suffixes."""
-        rests = [row.prompt[row.prefix_length :] for row in rows]
+    def _prefill(self, begin: int) -> torch.Tensor:
+        """(n, V) logits after the prompts of the places from ``begin`` on, whose suffixes are empty."""
+        places = self._places[begin:]
+        rests = [place[0].prompt[place[0].prefix_length :] for place in places]
         width = max(map(len, rests))
         ids = torch.tensor([[*rest, *([0] * (width - len(rest)))] for rest in rests], device=self._model.device)
-        hidden = forward_hidden(self._model, ids, self._plan(begin, rows, width))
+        hidden = forward_hidden(self._model, ids, self._plan(begin, width))
         self.forward_tokens += sum(map(len, rests))
-        for row, rest in zip(rows, rests, strict=True):
-            row.length = len(rest)
+        for place, rest in zip(places, rests, strict=True):
+            for row in place:
+                row.length = len(rest)
         ends = torch.tensor([len(rest) - 1 for rest in rests], device=hidden.device)
-        return head_logits(self._model, hidden[torch.arange(len(rows), device=hidden.device), ends])
+        return compact_logits(self._model, hidden[torch.arange(len(places), device=hidden.device), ends])
 
-    def _plan(self, begin: int, rows: Sequence[Row], new_tokens: int) -> SegmentPlan:
+    def _plan(self, begin: int, new_tokens: int) -> SegmentPlan:
+        rows = [place[0] for place in self._places[begin:]]
         end = begin + len(rows)
         device = self._model.device
         window = SuffixWindow(
@@ -171,25 +171,59 @@ class DecodeBatch:
             torch.tensor([row.length for row in rows], device=device),
             new_tokens,
         )
-        members: dict[int, tuple[Segment, list[int]]] = {}
-        for position, row in enumerate(rows):
-            if row.segment is not None:
-                members.setdefault(id(row.segment), (row.segment, []))[1].append(position)
-        groups: list[PrefixGroup] = [
-            group_of(segment, None if len(places) == len(rows) else torch.tensor(places, device=device))
-            for segment, places in members.values()
-        ]
-        return SegmentPlan(groups, window, torch.tensor([row.prefix_length for row in rows], device=device))
+        prefix_lengths = torch.tensor([row.prefix_length for row in rows], device=device)
+        order, groups = _by_segment([row.segment for row in rows])
+        if order == sorted(order):
+            return SegmentPlan(groups, window, prefix_lengths)
+        by_segment = torch.tensor(order, device=device)
+        return SegmentPlan(groups, window, prefix_lengths, by_segment, by_segment.argsort())
 
-    def _draw(self, rows: Sequence[Row], logits: torch.Tensor) -> None:
+    def _draw(self, begin: int, logits: torch.Tensor) -> None:
+        """Draw a token for every row of the places from ``begin`` on, given their (n, V) logits, and part those that differ."""
+        places = self._places[begin:]
+        rows = [row for place in places for row in place]
+        if len(rows) > len(places):
+            logits = logits[[number for number, place in enumerate(places) for _ in place]]
         ids, logprobs = draw(logits, [r.params for r in rows], [r.key for r in rows], [len(r.ids) for r in rows])
         for row, token, logprob in zip(rows, ids, logprobs, strict=True):
             row.ids.append(token)
             row.logprobs.append(logprob)
+        for number in reversed(range(begin, begin + len(places))):  # the last place may move into a gap
+            self._part(number)
 
-    def _reserve(self, slots: int, siblings: int) -> None:
-        """Make the buffers large enough for all rows plus ``siblings`` more, each with ``slots`` slots."""
-        rows = len(self.rows) + siblings
+    def _part(self, number: int) -> None:
+        """Give the rows of a place that drew something else places of their own; finished ones need none."""
+        parts: dict[int, list[Row]] = {}
+        for row in self._places[number]:
+            if row.finish_reason is None:
+                parts.setdefault(row.ids[-1], []).append(row)
+            else:
+                self._finished.append(row)
+        if not parts:
+            self._close(number)
+            return
+        self._places[number], *others = parts.values()
+        for part in others:
+            self._copy(number, len(self._places))
+            self._places.append(part)
+
+    def _close(self, number: int) -> None:
+        """Give up an empty place."""
+        last = len(self._places) - 1
+        if number != last:
+            self._copy(last, number)
+            self._places[number] = self._places[last]
+        self._places.pop()
+
+    def _copy(self, source: int, target: int) -> None:
+        filled = slice(self._places[source][0].length)
+        for keys, values in self._buffers:
+            keys[target, :, filled] = keys[source, :, filled]
+            values[target, :, filled] = values[source, :, filled]
+
+    def _reserve(self, slots: int) -> None:
+        """Make the buffers large enough for every row in a place of its own, each with ``slots`` slots."""
+        rows = len(self.rows)
         have = self._buffers[0][0].shape[0] if self._buffers else 0
         if rows <= have and slots <= self._slots:
             return
@@ -200,7 +234,19 @@ class DecodeBatch:
             values[: old_values.shape[0], :, : old_values.shape[2]] = old_values
         self._buffers, self._slots = buffers, room
 
-    def _copy(self, source: int, target: int) -> None:
-        for keys, values in self._buffers:
-            keys[target] = keys[source]
-            values[target] = values[source]
+
+def _by_segment(segments: Sequence[Segment | None]) -> tuple[list[int], list[PrefixGroup]]:
+    """The positions of ``segments``, equal ones together and None last; and the groups in that order."""
+    first: dict[int, int] = {}
+    for position, segment in enumerate(segments):
+        first.setdefault(id(segment), position if segment is not None else len(segments))
+    order = sorted(range(len(segments)), key=lambda position: first[id(segments[position])])
+    groups: list[PrefixGroup] = []
+    begin = 0
+    for _, positions in groupby(order, key=lambda position: first[id(segments[position])]):
+        segment, *same = [segments[position] for position in positions]
+        end = begin + 1 + len(same)
+        if segment is not None:
+            groups.append(group_of(segment, slice(begin, end)))
+        begin = end
+    return order, groups

@@ -76,8 +76,8 @@ class PrefixCache:
         return Segment(ids, tuple(buffers))
 
 
-def group_of(segment: Segment, rows: torch.Tensor | None) -> PrefixGroup:
-    """The rows (None: all) that attend to ``segment``."""
+def group_of(segment: Segment, rows: slice) -> PrefixGroup:
+    """The rows that attend to ``segment``."""
     return PrefixGroup(rows, segment.layers, len(segment.ids))
 
 

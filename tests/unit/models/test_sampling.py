@@ -75,3 +75,9 @@ def test_a_draw_is_a_function_of_key_and_counter():
     both, _ = draw(logits, [SamplingParams()] * 2, [1, 2], [5, 6])
     second, _ = draw(logits[1:], [SamplingParams()], [2], [6])
     assert both[1] == second[0]
+
+
+def test_logits_in_half_precision_are_drawn_from_in_full():
+    logits = torch.randn(20, 300, generator=torch.Generator().manual_seed(0)).bfloat16()
+    arguments = [SamplingParams()] * 20, list(range(20)), [0] * 20
+    assert draw(logits, *arguments) == draw(logits.float(), *arguments)
