@@ -88,9 +88,12 @@ class SegmentPlan:
     """(B,) tokens of each row's prefix."""
     order: torch.Tensor | None = None
     """(B,) the rows group by group; None: so they lie."""
-    back: torch.Tensor | None = None
+    back: torch.Tensor | None = field(init=False)
     """(B,) where each row stands in ``order``."""
     _hidden: dict[int | None, torch.Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.back = None if self.order is None else self.order.argsort()
 
     def positions(self) -> torch.Tensor:
         """(B, T) absolute positions of the new tokens."""
@@ -177,7 +180,7 @@ class _Layer:
         block = queries[:, :, :, tokens]
         shape, flat = block.shape, block.flatten(2, 3)  # (B, H, G*t, D)
         used = self.plan.window.used - queries.shape[3] + tokens.stop  # what comes later is hidden from all of them
-        scores = _cap((self.keys[:, :, :used] @ flat.transpose(2, 3)).transpose(2, 3), self.softcap)  # no key is copied
+        scores = _cap(flat @ self.keys[:, :, :used].transpose(2, 3), self.softcap)
         hidden = self.plan.hidden_slots(self.sliding_window)[..., tokens, :used]
         scores = scores.unflatten(2, shape[2:4]).masked_fill(hidden, float("-inf")).flatten(2, 3)  # (B, H, G*t, S)
         prefix, weights = self._over_prefixes(flat, scores, tokens)

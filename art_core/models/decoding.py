@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -117,7 +116,7 @@ class DecodeBatch:
 
     @torch.inference_mode()
     def remove(self, rows: Sequence[Row]) -> list[Row]:
-        """Take these rows out, finished or not."""
+        """Take these rows, which are being decoded, out."""
         for row in rows:
             number = next(number for number, place in enumerate(self._places) if row in place)
             self._places[number].remove(row)
@@ -173,10 +172,8 @@ class DecodeBatch:
         )
         prefix_lengths = torch.tensor([row.prefix_length for row in rows], device=device)
         order, groups = _by_segment([row.segment for row in rows])
-        if order == sorted(order):
-            return SegmentPlan(groups, window, prefix_lengths)
-        by_segment = torch.tensor(order, device=device)
-        return SegmentPlan(groups, window, prefix_lengths, by_segment, by_segment.argsort())
+        as_they_lie = order == list(range(len(rows)))
+        return SegmentPlan(groups, window, prefix_lengths, None if as_they_lie else torch.tensor(order, device=device))
 
     def _draw(self, begin: int, logits: torch.Tensor) -> None:
         """Draw a token for every row of the places from ``begin`` on, given their (n, V) logits, and part those that differ."""
@@ -237,16 +234,13 @@ class DecodeBatch:
 
 def _by_segment(segments: Sequence[Segment | None]) -> tuple[list[int], list[PrefixGroup]]:
     """The positions of ``segments``, equal ones together and None last; and the groups in that order."""
-    first: dict[int, int] = {}
+    members: dict[Segment, list[int]] = {}
     for position, segment in enumerate(segments):
-        first.setdefault(id(segment), position if segment is not None else len(segments))
-    order = sorted(range(len(segments)), key=lambda position: first[id(segments[position])])
-    groups: list[PrefixGroup] = []
-    begin = 0
-    for _, positions in groupby(order, key=lambda position: first[id(segments[position])]):
-        segment, *same = [segments[position] for position in positions]
-        end = begin + 1 + len(same)
         if segment is not None:
-            groups.append(group_of(segment, slice(begin, end)))
-        begin = end
-    return order, groups
+            members.setdefault(segment, []).append(position)
+    order: list[int] = []
+    groups: list[PrefixGroup] = []
+    for segment, positions in members.items():
+        groups.append(group_of(segment, slice(len(order), len(order) + len(positions))))
+        order += positions
+    return order + [position for position, segment in enumerate(segments) if segment is None], groups

@@ -1,7 +1,9 @@
 """Drawing the next token: keyed, over the whole vocabulary, with the logprob of what was drawn.
 
-Letters: B rows, of which n at once, V vocabulary. The draw inverts the cumulative distribution at a keyed uniform number, in two stages
-(blocks, then within the block), which costs one pass over the vocabulary and keeps float32 sums short.
+The draw inverts the cumulative distribution at a keyed uniform number, in two stages (blocks, then within the block), which costs one pass
+over the vocabulary and keeps float32 sums short.
+
+Letters: B rows, of which n at once, V vocabulary.
 """
 
 from __future__ import annotations
@@ -40,28 +42,38 @@ def draw(
 def _draw_some(
     logits: torch.Tensor, params: Sequence[SamplingParams], keys: Sequence[int], counters: Sequence[int]
 ) -> tuple[list[int], list[float]]:
-    temperatures = [p.temperature or 1.0 for p in params]
-    weights = logits.to(torch.float32, copy=True)  # (n, V); from here on in place: memory decides the speed
-    weights.sub_(weights.amax(dim=-1, keepdim=True))
-    if any(t != 1.0 for t in temperatures):
-        weights.div_(torch.tensor(temperatures, device=logits.device)[:, None])
-    edges = _edges(weights.exp_())
-    totals = edges[:, -1]
-    greedy = torch.tensor([p.temperature == 0 for p in params], device=logits.device)
-    if all(p.temperature == 0 for p in params):
+    weights = _weights(logits, params)
+    edges = _edges(weights)
+    greedy = [p.temperature == 0 for p in params]
+    if all(greedy):
         chosen = logits.argmax(-1)
     else:
-        numbers = torch.tensor([uniform(k, c) for k, c in zip(keys, counters, strict=True)], dtype=torch.float64)
-        allowed, allowed_edges = weights, edges
-        if any(p.top_p < 1 for p in params):
-            nuclei = torch.tensor([p.top_p for p in params], device=logits.device)
-            allowed = _nucleus(weights, nuclei * totals)
-            allowed_edges = _edges(allowed)
-        chosen = _invert(allowed, allowed_edges, numbers.to(logits.device))
-        if greedy.any():
-            chosen = torch.where(greedy, logits.argmax(-1), chosen)
-    logprobs = weights.gather(1, chosen[:, None])[:, 0].double().log() - totals.log()
+        chosen = _choose(weights, edges, params, [uniform(k, c) for k, c in zip(keys, counters, strict=True)])
+        if any(greedy):
+            chosen = torch.where(torch.tensor(greedy, device=logits.device), logits.argmax(-1), chosen)
+    logprobs = weights.gather(1, chosen[:, None])[:, 0].double().log() - edges[:, -1].log()
     return chosen.tolist(), logprobs.tolist()
+
+
+def _weights(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
+    """(n, V) float32 probabilities at each row's temperature, up to a factor: the largest is 1."""
+    weights = logits.to(torch.float32, copy=True)  # from here on in place: memory decides the speed
+    weights.sub_(weights.amax(dim=-1, keepdim=True))
+    temperatures = [p.temperature or 1.0 for p in params]
+    if any(t != 1.0 for t in temperatures):
+        weights.div_(torch.tensor(temperatures, device=logits.device)[:, None])
+    return weights.exp_()
+
+
+def _choose(
+    weights: torch.Tensor, edges: torch.Tensor, params: Sequence[SamplingParams], numbers: Sequence[float]
+) -> torch.Tensor:
+    """(n,) ids that n uniform numbers choose, each from its row's nucleus."""
+    if any(p.top_p < 1 for p in params):
+        shares = torch.tensor([p.top_p for p in params], device=weights.device)
+        weights = _nucleus(weights, shares * edges[:, -1])
+        edges = _edges(weights)
+    return _invert(weights, edges, torch.tensor(numbers, dtype=torch.float64).to(weights.device))
 
 
 def _edges(weights: torch.Tensor) -> torch.Tensor:
