@@ -9,7 +9,7 @@ head, D head size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ __all__ = [
 
 NAME = "art_segments"
 _BLOCK = 128  # tokens of a row whose scores exist at once
+_PADDING = 1.25  # the longest prefix of a bundle may be so many times the shortest
 
 KeyValues = tuple[torch.Tensor, torch.Tensor]
 
@@ -82,7 +83,7 @@ class SegmentPlan:
     """What one forward attends to; its masks are made once for all layers."""
 
     groups: Sequence[PrefixGroup]
-    """One behind the other; the rows after the last have no prefix."""
+    """One behind the other, best by length; the rows after the last have no prefix."""
     window: SuffixWindow
     prefix_lengths: torch.Tensor
     """(B,) tokens of each row's prefix."""
@@ -90,10 +91,13 @@ class SegmentPlan:
     """(B,) the rows group by group; None: so they lie."""
     back: torch.Tensor | None = field(init=False)
     """(B,) where each row stands in ``order``."""
+    bundles: Sequence[Sequence[PrefixGroup]] = field(init=False)
+    """The groups; when one token a row is new, neighbours of similar length together."""
     _hidden: dict[int | None, torch.Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.back = None if self.order is None else self.order.argsort()
+        self.bundles = _bundled(self.groups) if self.window.slots.shape[1] == 1 else [[group] for group in self.groups]
 
     def positions(self) -> torch.Tensor:
         """(B, T) absolute positions of the new tokens."""
@@ -193,49 +197,95 @@ class _Layer:
         self, queries: torch.Tensor, scores: torch.Tensor, tokens: slice
     ) -> tuple[torch.Tensor | None, torch.Tensor]:
         """The (B, H, G*t, D) mixes of the prefixes' values, and the weights of the suffixes whose ``scores`` are given."""
-        plan, groups = self.plan, self.plan.groups
-        if not groups:
+        plan = self.plan
+        if not plan.bundles:
             return None, torch.softmax(scores, dim=-1)
-        if groups[0].rows == slice(0, len(queries)):
-            return self._with_prefix(groups[0], queries, scores, tokens)
+        if _rows_of(plan.bundles[0]) == slice(0, len(queries)):
+            return self._with_prefixes(plan.bundles[0], queries, scores, tokens)
         if plan.order is not None:
             queries, scores = queries[plan.order], scores[plan.order]
         prefix, weights = torch.zeros_like(queries), torch.empty_like(scores)
-        for group in groups:
-            rows = group.rows
-            prefix[rows], weights[rows] = self._with_prefix(group, queries[rows], scores[rows], tokens)
-        alone = slice(groups[-1].rows.stop, None)
+        for bundle in plan.bundles:
+            rows = _rows_of(bundle)
+            prefix[rows], weights[rows] = self._with_prefixes(bundle, queries[rows], scores[rows], tokens)
+        alone = slice(plan.groups[-1].rows.stop, None)
         weights[alone] = torch.softmax(scores[alone], dim=-1)
         return (prefix, weights) if plan.back is None else (prefix[plan.back], weights[plan.back])
 
-    def _with_prefix(
-        self, group: PrefixGroup, queries: torch.Tensor, suffix_scores: torch.Tensor, tokens: slice
+    def _with_prefixes(
+        self, bundle: Sequence[PrefixGroup], queries: torch.Tensor, suffix_scores: torch.Tensor, tokens: slice
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of n rows that share one prefix: their (n, H, G*t, D) mix of its values, and the (n, H, G*t, S) weights of
+        """Of the n rows of a bundle: their (n, H, G*t, D) mixes of the prefixes' values, and the (n, H, G*t, S) weights of
         their suffixes.
 
-        The prefix's keys and values are read once for all of them.
+        Keys and values of a prefix are read once for its group. All scores lie in one table, the longest prefix before the
+        suffix, so that one softmax serves all groups.
         """
-        keys, values = group.layers[self.number]
         rows, kv_heads, flat, size = queries.shape
-        length = group.length
-        together = queries.transpose(0, 1).reshape(kv_heads, rows * flat, size)
-        prefix = _cap(together @ keys[0, :, :length].transpose(1, 2), self.softcap)  # (H, n*G*t, P)
-        prefix = prefix.view(kv_heads, rows, flat, length).transpose(0, 1)
-        if self.sliding_window is not None:
-            inside = self._prefix_window(self.sliding_window, group, flat, tokens)
-            prefix = prefix.masked_fill(~inside, float("-inf"))
-        weights = torch.softmax(torch.cat([prefix, suffix_scores], dim=-1), dim=-1)
-        over_prefix = weights[..., :length].transpose(0, 1).reshape(kv_heads, rows * flat, length)
-        mixed = (over_prefix @ values[0, :, :length]).view(kv_heads, rows, flat, size).transpose(0, 1)
-        return mixed, weights[..., length:]
+        longest = max(group.length for group in bundle)
+        lines = queries.transpose(0, 1).reshape(kv_heads, rows * flat, size)
+        table = lines.new_empty(kv_heads, rows * flat, longest + suffix_scores.shape[-1])
+        table[..., longest:].unflatten(1, (rows, flat)).copy_(suffix_scores.transpose(0, 1))
+        for group, place in _places(bundle, flat):
+            self._score(group, lines[:, place], table[:, place, :longest], tokens)
+        weights = torch.softmax(table, dim=-1)
+        mixed = torch.empty_like(lines)
+        for group, place in _places(bundle, flat):
+            values = group.layers[self.number][1][0, :, : group.length]
+            _multiply(weights[:, place, : group.length], values, mixed[:, place])
+        of_rows = (kv_heads, rows, flat)
+        return mixed.view(*of_rows, size).transpose(0, 1), weights[..., longest:].view(*of_rows, -1).transpose(0, 1)
 
-    def _prefix_window(self, window: int, group: PrefixGroup, flat: int, tokens: slice) -> torch.Tensor:
-        """(n, 1, G*t, P) True where a prefix position is within the sliding window of a new token."""
+    def _score(self, group: PrefixGroup, queries: torch.Tensor, target: torch.Tensor, tokens: slice) -> None:
+        """Write the scores of the (H, n*G*t, D) queries of a group into ``target``, (H, n*G*t, P or more)."""
+        keys = group.layers[self.number][0][0, :, : group.length]
+        scores = target[..., : group.length]
+        _multiply(queries, keys.transpose(1, 2), scores)
+        if self.softcap is not None:
+            scores.copy_(_cap(scores, self.softcap))
+        if self.sliding_window is not None:
+            flat = queries.shape[1] // (group.rows.stop - group.rows.start)
+            scores.masked_fill_(self._beyond(self.sliding_window, group, flat, tokens), float("-inf"))
+        if group.length < target.shape[-1]:
+            target[..., group.length :] = float("-inf")
+
+    def _beyond(self, window: int, group: PrefixGroup, flat: int, tokens: slice) -> torch.Tensor:
+        """(n*G*t, P) True where a prefix position is outside the sliding window of a new token."""
         positions = self.plan.positions()[:, tokens]  # (B, t)
         positions = (positions if self.plan.order is None else positions[self.plan.order])[group.rows]
         distance = positions[:, :, None] - torch.arange(group.length, device=positions.device)
-        return (distance < window).repeat(1, flat // positions.shape[1], 1)[:, None]  # from (n, t, P)
+        return (distance >= window).repeat(1, flat // positions.shape[1], 1).flatten(0, 1)  # from (n, t, P)
+
+
+def _bundled(groups: Sequence[PrefixGroup]) -> list[list[PrefixGroup]]:
+    """Neighbours whose lengths differ little, together: their scores share a table, where the shorter are padded."""
+    bundles: list[list[PrefixGroup]] = []
+    for group in groups:
+        lengths = [other.length for other in (*(bundles[-1] if bundles else ()), group)]
+        if bundles and max(lengths) <= _PADDING * min(lengths):
+            bundles[-1].append(group)
+        else:
+            bundles.append([group])
+    return bundles
+
+
+def _rows_of(bundle: Sequence[PrefixGroup]) -> slice:
+    return slice(bundle[0].rows.start, bundle[-1].rows.stop)
+
+
+def _places(bundle: Sequence[PrefixGroup], flat: int) -> Iterator[tuple[PrefixGroup, slice]]:
+    """Each group with its lines in the table of its bundle, ``flat`` a row."""
+    first = bundle[0].rows.start
+    for group in bundle:
+        yield group, slice((group.rows.start - first) * flat, (group.rows.stop - first) * flat)
+
+
+def _multiply(a: torch.Tensor, b: torch.Tensor, target: torch.Tensor) -> None:
+    """``target = a @ b``, where ``target`` is part of a table."""
+    if target.dtype == torch.float32:  # written in place, this would be one small product after the other
+        target.copy_(a @ b)
+    else:
+        torch.bmm(a, b, out=target)
 
 
 def refuse_sinks(extra: Mapping[str, Any]) -> None:

@@ -233,14 +233,14 @@ class DecodeBatch:
 
 
 def _by_segment(segments: Sequence[Segment | None]) -> tuple[list[int], list[PrefixGroup]]:
-    """The positions of ``segments``, equal ones together and None last; and the groups in that order."""
+    """The positions of ``segments``, equal ones together, shorter ones first, None last; and the groups in that order."""
     members: dict[Segment, list[int]] = {}
     for position, segment in enumerate(segments):
         if segment is not None:
             members.setdefault(segment, []).append(position)
     order: list[int] = []
     groups: list[PrefixGroup] = []
-    for segment, positions in members.items():
+    for segment, positions in sorted(members.items(), key=lambda member: len(member[0].ids)):
         groups.append(group_of(segment, slice(len(order), len(order) + len(positions))))
         order += positions
     return order + [position for position, segment in enumerate(segments) if segment is None], groups

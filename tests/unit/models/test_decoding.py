@@ -91,6 +91,17 @@ def test_a_removed_row_leaves_its_siblings_where_they_are():
 
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_groups_with_prompts_of_their_own_are_decoded_side_by_side(family):
+    model = build(family)
+    rows = [row((n, *SYSTEM, *LONG, *range(n)), 10 * n + key) for n in (0, 9, 80) for key in range(3)]
+    decoding = batch(model)
+    decoding.admit(rows)
+    assert sorted({r.prefix_length for r in rows}) == [140, 149, 220]
+    for r in finish(decoding):
+        assert r.logprobs == pytest.approx(plain_logprobs(model, r), abs=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     admissions=st.lists(
