@@ -1,4 +1,4 @@
-"""What a correct trainer must pass, by number: each has a test somewhere under ``tests`` that names it in a docstring or in
+"""What a correct trainer must pass, by number: each has a test somewhere under ``tests`` that names it in its docstring or in
 its own name, so that a reader finds the proof of each promise, and a promise without a proof fails here."""
 
 from __future__ import annotations
@@ -48,15 +48,13 @@ SPECIFICATION = {
 
 @cache
 def named() -> dict[int, list[str]]:
-    """Number → the tests that name it, as ``file::test`` or ``file`` for a whole file."""
+    """Number → the tests that name it, as ``file::test``."""
     found: dict[int, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         if path == Path(__file__):
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         where = str(path.relative_to(TESTS))
-        for number in _numbers(ast.get_docstring(tree) or ""):
-            found.setdefault(number, []).append(where)
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 numbers = _numbers(ast.get_docstring(node) or "")

@@ -84,7 +84,7 @@ def call_text(talk: Conversation, calls: list[tuple[str, dict[str, Any]]] = CALL
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-async def test_parallel_tool_results_extend_the_ids(name: str) -> None:
+async def test_t13_parallel_tool_results_extend_the_ids(name: str) -> None:
     talk = Conversation(name, TOOLS)
     talk.hear(user("¿Qué tal? ☀"))
     first = await talk.say(call_text(talk), then="observation")
@@ -109,7 +109,7 @@ async def test_what_follows_a_reply_is_what_the_template_writes(name: str) -> No
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-async def test_user_turns_extend_the_ids_or_name_the_fork(name: str) -> None:
+async def test_t13_user_turns_extend_the_ids_or_name_the_fork(name: str) -> None:
     talk = Conversation(name, TOOLS)
     talk.hear(user("hello"))
     first = await talk.say("")
@@ -120,7 +120,7 @@ async def test_user_turns_extend_the_ids_or_name_the_fork(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-async def test_thinking_stays_as_it_was_sampled(name: str) -> None:
+async def test_t13_thinking_stays_as_it_was_sampled(name: str) -> None:
     talk = Conversation(name, [])
     talk.hear(user("hello"))
     opened = "" if talk.renderer.text(talk.renderer.prompt(talk.messages, [])).endswith("<think>\n") else "<think>\n"
@@ -156,7 +156,7 @@ async def test_a_cut_tool_call_can_be_answered(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-async def test_five_turns_are_one_row(name: str) -> None:
+async def test_t13_five_turns_are_one_row(name: str) -> None:
     talk = Conversation(name, TOOLS)
     talk.hear(user("time?"))
     for _ in range(4):

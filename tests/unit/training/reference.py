@@ -33,9 +33,11 @@ def reference_loss(
     *,
     rule: LossRule = LossRule(),  # noqa: B008 - a frozen value
     old: Logprobs | None = None,
+    reference: Logprobs | None = None,
     constant_length: int = 256,
 ) -> torch.Tensor:
-    """The loss of a step; ``old`` are the logprobs before it (None: the model has not moved). Call ``backward`` on it."""
+    """The loss of a step; ``old`` are the logprobs before it (None: the model has not moved), ``reference`` those of the
+    model to stay close to. Call ``backward`` on it."""
     new = reference_logprobs(model, samples)
     old = {place: value.detach() for place, value in (old or new).items()}
     rollouts = {sample.rollout_id for sample in samples}
@@ -44,7 +46,14 @@ def reference_loss(
         places = [place for place in new if samples[place[0]].rollout_id == rollout]
         mean = torch.stack([new[place] - old[place] for place in places]).mean()
         for row, position in places:
-            place, advantage = (row, position), advantages[row]
+            place, advantage, divergence = (row, position), advantages[row], 0.0
+            if reference is not None:
+                away = new[place] - reference[place]
+                if rule.kl_estimator == "k1":
+                    advantage -= rule.kl_coefficient * float(old[place] - reference[place])
+                else:
+                    estimate = away**2 / 2 if rule.kl_estimator == "k2" else torch.exp(-away) - 1 + away
+                    divergence = rule.kl_coefficient * estimate
             log_ratio = new[place] - old[place] if rule.ratio == "token" else mean
             ratio = torch.exp(log_ratio)
             held = torch.clamp(ratio, 1 - rule.clip_low, 1 + rule.clip_high)
@@ -59,5 +68,5 @@ def reference_loss(
                 "rollout": 1 / (len(rollouts) * len(places)),
                 "constant": 1 / (len(rollouts) * constant_length),
             }[rule.weighting]
-            total = total - weight * gain * share
+            total = total + (divergence - weight * gain) * share
     return total

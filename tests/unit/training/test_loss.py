@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from art_core.training.config import LossRule, TrainingConfig
-from art_core.training.loss import LossInputs, TokenStats, policy_loss, token_weights
+from art_core.training.config import RULES, LossRule, TrainingConfig
+from art_core.training.loss import LossInputs, TokenStats, _surrogate, policy_loss, token_weights
 
 CLIP = LossRule(clip_low=0.2, clip_high=0.3)
 # ratios e^(new - behaviour); the third token of the second row is context
@@ -68,19 +69,54 @@ def test_stats_add_up():
     assert total == TokenStats(tokens=2, ratio=2.5, clipped=3, kl=4.0, surprise=5.0)
 
 
+# the same tokens under the losses of three papers, as they weigh them: a third or a half of a rollout, or 1 / 20, or 1 / 5
+BY_PAPER = {
+    "grpo": (-0.325, [[-1 / 3, 0.0, -1 / 6], [0.375, 0.0, 0.0]]),  # (-2 - 2.4 - 1) / 6 + (1.5 + 0.8) / 4
+    "dr_grpo": (-0.155, [[-0.1, 0.0, -0.05], [0.075, 0.0, 0.0]]),  # (-5.4 + 2.3) / 20
+    "dapo": (-0.652, [[-0.4, 0.0, -0.2], [0.3, 0.0, 0.0]]),  # (-2 - 2.56 - 1 + 1.5 + 0.8) / 5
+}
+
+
+@pytest.mark.parametrize("name", BY_PAPER)
+def test_t1_the_loss_of_a_paper_by_hand(name):
+    rule, new = RULES[name], new_logprobs()
+    of_rows = token_weights([("a", 3), ("b", 2)], rule.weighting, 10)
+    output = policy_loss(inputs(new, weights=torch.tensor(of_rows)[:, None].expand(2, 3)), rule)
+    output.loss.backward()
+    loss, gradient = BY_PAPER[name]
+    assert output.loss.item() == pytest.approx(loss, abs=1e-6)
+    assert torch.allclose(new.grad, torch.tensor(gradient), atol=1e-6)
+
+
+GIVEN = {
+    "new_logprobs": RATIOS.log() - 2.0,
+    "behaviour_logprobs": torch.full((2, 3), -2.0),
+    "old_logprobs": torch.full((2, 3), -2.1),
+    "reference_logprobs": torch.full((2, 3), -1.8),
+    "rollout_log_ratios": torch.full((2, 3), 0.1),
+    "advantages": ADVANTAGES,
+    "weights": WEIGHTS,
+}
+
+
 @pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("where", ["new", "behaviour", "advantages"])
-def test_t4_masked_poison_changes_nothing(poison, where):
-    new, behaviour, advantages = new_logprobs().detach().clone(), torch.full((2, 3), -2.0), ADVANTAGES.clone()
-    {"new": new, "behaviour": behaviour, "advantages": advantages}[where][1, 2] = poison
-    new.requires_grad_()
-    clean, dirty = new_logprobs(), inputs(new, behaviour=behaviour, advantages=advantages)
-    expected, output = (policy_loss(i, CLIP) for i in (inputs(clean), dirty))
-    for loss in (expected.loss, output.loss):
-        loss.backward()
+@pytest.mark.parametrize("where", GIVEN)
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+@pytest.mark.parametrize("name", ["dapo", "gspo", "cispo", "reinforce"])
+def test_t4_masked_poison_changes_nothing(name, estimator, where, poison):
+    def step(value):
+        given = {field: tensor.clone() for field, tensor in GIVEN.items()}
+        given[where][1, 2] = value
+        new = given["new_logprobs"].requires_grad_()
+        rule = replace(RULES[name], kl_coefficient=0.1, kl_estimator=estimator)
+        output = policy_loss(LossInputs(**given, mask=MASK), rule)
+        output.loss.backward()
+        return output, new.grad
+
+    (expected, gradient), (output, poisoned) = step(0.0), step(poison)
     assert output.loss == expected.loss
     assert output.stats == expected.stats
-    assert torch.equal(new.grad, clean.grad)
+    assert torch.equal(poisoned, gradient)
 
 
 def test_t5_on_policy_ratio_is_one_and_kl_zero():
@@ -108,7 +144,18 @@ def test_t17_bounds_are_asymmetric(ratio, advantage, moves):
     assert output.stats.clipped == int(not moves)
 
 
-def test_t17_at_the_exact_edge_the_gradient_is_whole():
+@pytest.mark.parametrize(("ratio", "advantage"), [(1.25, 1.0), (0.75, -1.0)])
+def test_t17_at_the_exact_edges_nothing_is_cut_off_and_just_beyond_all_is(ratio, advantage):
+    rule = LossRule(clip_low=0.25, clip_high=0.25)  # all of these numbers are exact in binary
+    beyond = ratio + (ratio - 1.0) / 2**20
+    ratios = torch.tensor([ratio, beyond], requires_grad=True)
+    surrogate, bounded = _surrogate(torch.zeros(2), ratios, torch.tensor(advantage), rule)
+    surrogate.sum().backward()
+    assert ratios.grad.tolist() == [advantage, 0.0]
+    assert bounded.tolist() == [False, True]
+
+
+def test_t17_with_bounds_of_zero_the_gradient_is_whole_where_nothing_has_moved():
     new = torch.zeros(1, requires_grad=True)
     policy_loss(row(new, torch.zeros(1), [1.0]), LossRule(clip_low=0.0, clip_high=0.0)).loss.backward()
     assert new.grad.item() == -1.0
@@ -250,15 +297,19 @@ def test_t18_the_gradient_is_that_of_the_divergence_on_average(estimator, revers
     logits = torch.tensor([0.3, -1.0, 0.8], dtype=torch.float64, requires_grad=True)
     reference = torch.log_softmax(torch.tensor([1.0, 0.2, -0.5], dtype=torch.float64), 0)
     policy = torch.log_softmax(logits, 0)
-    kl = (reference.exp() * (reference - policy)).sum() if reverse else (policy.exp() * (policy - reference)).sum()
-    exact = torch.autograd.grad(kl, logits)[0]
-    mean = torch.zeros(3, dtype=torch.float64)
+    forward = (policy.exp() * (policy - reference)).sum()
+    kl = (reference.exp() * (reference - policy)).sum() if reverse else forward
+    exact = torch.autograd.grad(kl, logits, retain_graph=True)[0]
+    mean, value = torch.zeros(3, dtype=torch.float64), 0.0
     for outcome in range(3):
         new = torch.log_softmax(logits, 0)[outcome : outcome + 1]
         one = row(new, new.detach(), torch.zeros(1).double(), reference_logprobs=reference[outcome : outcome + 1])
         loss = policy_loss(one, LossRule(kl_coefficient=1.0, kl_estimator=estimator)).loss
         mean += new.detach().exp() * torch.autograd.grad(loss, logits)[0]
+        value += float((new.exp() * loss).detach())
     assert torch.allclose(mean, exact, atol=1e-12)
+    square = (policy.exp() * (policy - reference) ** 2).sum() / 2  # k2 is biased, the others are not
+    assert value == pytest.approx(float((square if estimator == "k2" else forward).detach()), abs=1e-12)
 
 
 ROWS = [("a", 3), ("b", 2), ("b", 5)]  # rollout b has become two rows

@@ -69,6 +69,19 @@ def test_the_tree_agrees_with_the_padded_batch_and_computes_less(family):
     assert shared.forward_tokens < alone.forward_tokens - 11 * 14
 
 
+@pytest.mark.parametrize("width", [0, 1, 17, 64])
+def test_t3_padding_on_either_side_changes_nothing_and_the_tree_has_none(monkeypatch, width):
+    samples, _ = step_rows()
+    longer = row([7] * (max(len(sample.token_ids) for sample in samples) + width), [1])
+    right = plain(lora(), [*samples, longer], [*SHARES, 0.0])
+    monkeypatch.setattr("art_core.training.passes._SHIFT", width)
+    left = plain(lora(), samples, SHARES, reordered=True)
+    whole = tree(lora(), samples, shared=True)
+    for padded in (left, right):
+        assert max(abs(a - b).max() for a, b in zip(padded.logprobs, whole.logprobs, strict=False)) < 2e-5
+        assert whole.distance(padded) < 1e-5
+
+
 def test_nothing_is_left_behind():
     samples, _ = step_rows()
     model = build()

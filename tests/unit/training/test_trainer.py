@@ -115,6 +115,16 @@ def test_t10_a_merged_row_equals_one_row_per_turn():
     assert torch.allclose(merged, turns, atol=1e-6)
 
 
+@pytest.mark.parametrize("budget", [1, 10_000])
+def test_t24_gradients_are_clipped_once_after_all_packs(budget):
+    trainer = GrpoTrainer(lora(), TrainingConfig(max_grad_norm=1e-3, micro_batch_tokens=budget))
+    report = trainer.step(*step_rows())
+    moments = torch.cat([value.flatten() for name, value in trainer.state()[0].items() if name.endswith(":exp_avg")])
+    assert moments.norm().item() == pytest.approx((1 - 0.9) * 1e-3, rel=1e-4)
+    assert report.grad_norm == pytest.approx(GrpoTrainer(lora()).step(*step_rows()).grad_norm, rel=1e-4)
+    assert report.grad_norm > 1e-3
+
+
 def test_base_weights_are_bit_identical_after_a_step():
     model = lora()
     frozen = {name: p.detach().clone() for name, p in model.named_parameters() if not p.requires_grad}
@@ -377,11 +387,14 @@ def test_a_heavy_divergence_brings_the_policy_back_to_the_base():
     assert last < first / 2
 
 
-def test_with_a_divergence_rows_without_advantage_are_computed_too():
-    """T7: a group without spread moves nothing, unless it is asked to stay near the base, which is a gradient of its own."""
+def test_t7_with_a_divergence_a_row_without_advantage_is_computed_and_held():
     samples, advantages = step_rows()
     advantages[4:8] = [0.0] * 4
-    assert GrpoTrainer(lora(), TrainingConfig(kl_coefficient=0.1)).step(samples, advantages).rows_skipped == 0
+    config = TrainingConfig(kl_coefficient=0.1)
+    given = GrpoTrainer(lora(), config).step(samples, advantages)
+    without = GrpoTrainer(lora(), config).step(samples[:4] + samples[8:], advantages[:4] + advantages[8:])
+    assert given.rows_skipped == 0
+    assert given.grad_norm != pytest.approx(without.grad_norm * without.tokens / given.tokens, rel=1e-3)
 
 
 def test_a_divergence_needs_an_adapter_to_take_off():

@@ -35,6 +35,7 @@ _SHAPE: dict[str, Any] = {
 }
 _MORE = {
     "llama-untied": lambda: LlamaForCausalLM(LlamaConfig(**_SHAPE, tie_word_embeddings=False)),
+    "llama-mha": lambda: LlamaForCausalLM(LlamaConfig(**_SHAPE | {"num_key_value_heads": 4})),
     "mistral-full": lambda: MistralForCausalLM(MistralConfig(**_SHAPE, sliding_window=None)),
     "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**_SHAPE, sliding_window=9, query_pre_attn_scalar=8)),
 }
