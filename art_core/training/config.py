@@ -75,11 +75,11 @@ class TrainingConfig(Config):
     """A token that the trainer finds likelier than the sampler did counts that many times more, at most so many."""
     rollout_ratio: tuple[float, float] | None = None
     """Leave a rollout out where the geometric mean of its tokens' probabilities, the trainer's over the sampler's, is not
-    between these, such as (0.98, 1.02): what sampler and trainer see too differently teaches nothing. Costs one more
-    forward pass a step; none unless given."""
+    between these, such as (0.98, 1.02): what sampler and trainer see too differently teaches nothing (Liu, Li et al. 2025,
+    "When Speed Kills Stability"). Costs one more forward pass a step; none unless given."""
     kl_coefficient: float = Field(default=0.0, ge=0)
     """Weight of the divergence from the reference model, which keeps what a few noisy steps would otherwise unlearn; costs
-    one more forward pass a step. 0 leaves it out."""
+    one more forward pass a step. Groups without spread are not trained, and so not held either. 0 leaves it out."""
     kl_reference: Literal["base", "start"] = "base"
     """What ``kl_coefficient`` holds the policy to: the ``base`` model, or the adapter the run ``start``ed from."""
     kl_estimator: KlEstimator = "k2"

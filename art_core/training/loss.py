@@ -19,8 +19,12 @@ objective       token loss                                                      
 ==============  ==========================================================================  ============================
 
 Token losses are multiplied by the token's *weight* and summed. Weights are fixed for the whole optimizer step before it is
-cut into packs (``token_weights``), so that how a step is cut cannot change the gradient; they count rollouts, not rows, so
-that neither forks nor splits into rows change what a rollout weighs.
+cut into packs (``token_weights``), so that how a step is cut cannot change the gradient; they count rollouts, not rows: the
+rows a rollout becomes do not change what it weighs. With ``token`` weights it weighs by the tokens it sampled, in whatever
+branches.
+
+The named losses (``config.RULES``) are these with the weights and bounds of their papers. RLOO (arXiv 2402.14740) is
+``reinforce`` with advantages that leave oneself out and are not divided by a spread.
 
 With reference logprobs ``f`` and ``kl_coefficient`` above 0, a divergence from the reference is added, by one of three
 estimators (http://joschu.net/blog/kl-approx.html)::
@@ -32,7 +36,9 @@ estimators (http://joschu.net/blog/kl-approx.html)::
 Other sources: separating ``o`` from ``b`` is decoupled PPO (arXiv 2110.00641); the truncated weight ``w`` is that of Yao et
 al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training".
 
-Departures: there is no value function; log ratios are limited to +-20 before the exponential, beyond which their gradient
+Departures: of DAPO, its token weights and its higher upper bound are here, its punishment of over-long replies is a matter of
+the reward, and groups without spread are dropped, not sampled again; GRPO comes without its divergence (0.04 times k3 in
+the paper) unless ``kl_coefficient`` asks for one; there is no value function; log ratios are limited to +-20 before the exponential, beyond which their gradient
 is zero; the gradient of ``s`` is spread over its tokens as in GSPO-token, which is equal where all tokens of a rollout have
 one advantage and one ``w``. Clipping against ``b`` instead of ``o`` would cut tokens off in a first pass, where nothing has moved yet:
 in half precision the few tokens that decide differ by more than the clip range.
