@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from art_core.cli.options import _FIELDS, TrainOptions
+from art_core.cli.sft import SftOptions
 from art_core.loop.config import TrainConfig
-from tests.unit.loop.test_no_dead_knobs import leaves
+from art_core.supervised.config import SftConfig
+from tests.knobs import flat, leaves
 
 OPTIONS: dict[str, Any] = {
     "steps": 7,
@@ -37,6 +39,24 @@ OPTIONS: dict[str, Any] = {
     "validation": 5,
     "test": 6,
 }
+SFT_OPTIONS: dict[str, Any] = {
+    "start_from": "runs/a",
+    "epochs": 7,
+    "batch_rows": 5,
+    "learning_rate": 0.1,
+    "rank": 3,
+    "max_time": "5m",
+    "min_reward": 0.5,
+    "best": 2,
+    "validation_share": 0.2,
+    "max_row_tokens": 9,
+    "seed": 3,
+    "precision": "float32",
+    "name": "n",
+    "out": "o",
+}
+SFT_ELSEWHERE = {"start_from": "lora.start", "rank": "lora.rank"}
+"""Options whose field has another name."""
 OF_THE_PROGRAM = {"model", "resume", "json_output", "quiet"}
 
 
@@ -54,11 +74,12 @@ def test_every_option_reaches_its_field_and_no_other(option: str) -> None:
     assert {path for path in after if after[path] != before[path]} == {".".join(_FIELDS[option])}
 
 
-def flat(config: Any) -> dict[str, Any]:
-    def value(path: str) -> Any:
-        one = config
-        for name in path.split("."):
-            one = getattr(one, name)
-        return one
+def test_every_option_of_fine_tuning_has_a_place() -> None:
+    assert {one.name for one in dataclasses.fields(SftOptions)} == set(SFT_OPTIONS) | OF_THE_PROGRAM
+    assert {SFT_ELSEWHERE.get(name, name) for name in SFT_OPTIONS} <= set(leaves(SftConfig))
 
-    return {path: value(path) for path in leaves(type(config))}
+
+@pytest.mark.parametrize("option", SFT_OPTIONS)
+def test_every_option_of_fine_tuning_reaches_its_field_and_no_other(option: str) -> None:
+    before, after = flat(SftConfig()), flat(SftOptions(**{option: SFT_OPTIONS[option]}).config(SftConfig()))
+    assert {path for path in after if after[path] != before[path]} == {SFT_ELSEWHERE.get(option, option)}

@@ -11,13 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import typing
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from art_core.config import Config
 from art_core.errors import ArtError
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend
@@ -29,38 +27,12 @@ from art_core.rollout.group import gather
 from art_core.trajectory import store
 from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.trajectory import Reward, ToolEvent
+from tests.knobs import leaves, with_values
 from tests.tiny import save_tiny
 from tests.unit.training.test_trainer import CHANGES, ONLY_THE_WORK
 from tests.unit.training.tiny import step_rows
 
 from .fake import SCENARIOS, FakeBackend, quiet
-
-
-def leaves(kind: Any, prefix: str = "") -> list[str]:
-    """The dotted paths of all fields that hold a value, through nested configurations and dataclasses."""
-    fields = kind.model_fields if issubclass(kind, Config) else {f.name: f for f in dataclasses.fields(kind)}
-    hints = typing.get_type_hints(kind)
-    found: list[str] = []
-    for name in fields:
-        nested = [one for one in (hints[name], *typing.get_args(hints[name])) if _is_record(one)]
-        found += [path for one in nested for path in leaves(one, f"{prefix}{name}.")] or [prefix + name]
-    return found
-
-
-def _is_record(kind: Any) -> bool:
-    return isinstance(kind, type) and (issubclass(kind, Config) or dataclasses.is_dataclass(kind))
-
-
-def with_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Nested tables from dotted paths."""
-    tables: dict[str, Any] = {}
-    for path, value in values.items():
-        *parents, name = path.split(".")
-        table = tables
-        for parent in parents:
-            table = table.setdefault(parent, {})
-        table[name] = value
-    return tables
 
 
 @dataclass(frozen=True, kw_only=True)
