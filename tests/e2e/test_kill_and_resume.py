@@ -142,22 +142,29 @@ def test_t21_killed_at_twenty_random_moments(nursery, whole, tmp_path):
         out = tmp_path / str(number)
         out.mkdir()
         moment = (number + draw.random()) / 20 * 0.95 * seconds
-        killed += nursery.life(out, 4, seconds=moment) == -signal.SIGKILL
+        ended = nursery.life(out, 4, seconds=moment)
+        assert ended in (-signal.SIGKILL, 0)
+        if ended == 0:  # this machine has become faster since the whole run: a life takes less than this
+            seconds = moment
+        else:
+            killed += 1
         if number % 3 == 0:
             nursery.life(out, 4, seconds=draw.random() * seconds)
         assert nursery.life(out, 4) == 0
         assert left_by(out / "run") == expected, f"killed after {moment:.3f} s"
-    assert killed >= 10
+    assert killed >= 18
 
 
-CALLS = [(place, count) for place in PLACES for count in (1, 4)]
+NEVER = {("in the middle of removing an old checkpoint", 4)}
+"""What does not happen so often in a run of four steps: it removes one checkpoint, when the fourth is made."""
+CALLS = [(place, count) for place in PLACES for count in (1, 4) if (place, count) not in NEVER]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("place", "count"), CALLS, ids=str)
 def test_t21_killed_in_the_middle_of_writing(nursery, whole, tmp_path, place, count):
     expected, _ = whole(4)
-    assert nursery.life(tmp_path, 4, die=(place, count)) in (-signal.SIGKILL, 0)
+    assert nursery.life(tmp_path, 4, die=(place, count)) == -signal.SIGKILL
     assert nursery.life(tmp_path, 4, die=(place, count)) in (-signal.SIGKILL, 0)
     assert nursery.life(tmp_path, 4) == 0
     assert left_by(tmp_path / "run") == expected
