@@ -12,11 +12,13 @@ What both sides are set to, where conventions differ:
   ``clip_low = 1``.
 - ``gspo`` is TRL's ``grpo`` with ratios of whole sequences.
 - The divergence is ``k3``. TRL multiplies it by the token's ratio unless ``use_bias_correction_kl`` is off, as here.
-- The behaviour logprobs are the old ones: TRL weighs the difference of sampler and trainer only with vLLM.
+- TRL weighs a token by the difference of sampler and trainer only with vLLM, and there by a ratio it was given: it is given
+  ours, ``min(exp(old - behaviour), 2)``, in the rows of ``another sampler``. In all others the behaviour logprobs are the old ones.
 
 Left out, because the two are not the same by definition: ``bnpo`` (TRL normalises each micro-batch by itself, so it depends on
 how a batch is cut), ``reinforce`` (TRL has no loss without a ratio), the estimators ``k1`` and ``k2`` (TRL has neither), and
-TRL's ``sapo``, ``luspo`` and ``vespo`` (not ours).
+TRL's ``sapo``, ``luspo`` and ``vespo`` (not ours). ``gspo`` is left out of ``another sampler``: with unequal weights in a rollout
+TRL spreads its gradient evenly over the tokens, and ours, as GSPO-token, by their weights.
 """
 
 from __future__ import annotations
@@ -74,9 +76,12 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
 BOUNDS["gspo"] = {"clip": (0.005, 0.005), "clip-higher": (0.005, 0.08)}
 BOUNDS["cispo"] = {"clip": (1.0, 0.2), "clip-higher": (1.0, 0.28)}
 KL = {"no KL": 0.0, "KL": 0.1}
-TEMPERATURES = {"one turn": 1.0, "tool tokens": 0.7}
+TEMPERATURES = {"one turn": 1.0, "tool tokens": 0.7, "another sampler": 0.7}
 
-CASES = [*product(OURS, ("clip", "clip-higher"), KL, TEMPERATURES)]
+CASES = [
+    *product(OURS, ("clip", "clip-higher"), KL, ("one turn", "tool tokens")),
+    *product(("grpo", "dr_grpo", "dapo", "cispo"), ("clip-higher",), KL, ("another sampler",)),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +89,8 @@ class Rows:
     """Two groups of siblings with prompts and completions of unequal lengths."""
 
     samples: list[TrainingSample]
+    old: dict[str, NDArray[np.float32]]
+    """By rollout the trainer's logprobs before the step; the samples hold the sampler's."""
     advantages: list[float]
     prompts: list[int]
     """Tokens of each row's prompt."""
@@ -105,10 +112,18 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     build().save_pretrained(folder / "model")
     tiny_tokenizer().save_pretrained(folder / "model")
     model.save_pretrained(folder / "adapter")
-    rows = {name: make_rows(model, tools=name == "tool tokens", temperature=t) for name, t in TEMPERATURES.items()}
+    rows = {name: make_rows(model, name) for name in TEMPERATURES}
     for name, of in rows.items():
         save_file(padded(of), folder / f"{name}.safetensors")
-    jobs = [{"name": "-".join(case), "batch": case[3], "options": trl_options(*case)} for case in CASES]
+    jobs = [
+        {
+            "name": "-".join(case),
+            "batch": case[3],
+            "weighed": case[3] == "another sampler",
+            "options": trl_options(*case),
+        }
+        for case in CASES
+    ]
     (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
     worker = Path(__file__).with_name("worker.py")
     done = subprocess.run(
@@ -128,6 +143,13 @@ def test_loss_and_gradient_equal_those_of_trl(setting: Setting, variant: str, bo
     gap = sum(float((gradient[name] - theirs[name]).double().square().sum()) for name in theirs)
     size = sum(float(tensor.double().square().sum()) for tensor in theirs.values())
     assert (gap / size) ** 0.5 <= TOLERANCE
+
+
+def test_the_rows_of_another_sampler_are_weighed_and_some_of_them_at_the_cap(setting: Setting) -> None:
+    weights = importance(setting.rows["another sampler"])
+    trained = np.concatenate([w[s.mask] for w, s in zip(weights, setting.rows["another sampler"].samples, strict=True)])
+    assert 0 < (trained == 2.0).sum() < (trained > 1.0).sum() < len(trained)
+    assert {float(w.min()) for w in importance(setting.rows["tool tokens"])} == {1.0}
 
 
 @pytest.mark.parametrize("variant", OURS)
@@ -157,9 +179,11 @@ def trl_options(variant: str, bounds: str, kl: str, rows: str) -> dict[str, Any]
     }
 
 
-def make_rows(model: PeftModel, *, tools: bool, temperature: float) -> Rows:
-    """Rows whose old logprobs are the model's own moved at random, so that many ratios are out of bounds."""
-    rng = np.random.default_rng(3)
+def make_rows(model: PeftModel, name: str) -> Rows:
+    """Rows whose old logprobs are the model's own moved at random, so that many ratios are out of bounds; those of another
+    sampler are moved on from there."""
+    tools, temperature = name != "one turn", TEMPERATURES[name]
+    rng, sampler = np.random.default_rng(3), np.random.default_rng(4)
 
     def draw(low: int, high: int) -> list[int]:
         return rng.integers(0, VOCAB, int(rng.integers(low, high))).tolist()
@@ -176,17 +200,29 @@ def make_rows(model: PeftModel, *, tools: bool, temperature: float) -> Rows:
                 row(prompt + first + tool + last, where, temperature=temperature, rollout_id=f"{group}-{sibling}")
             )
             prompts.append(len(prompt))
-    logprobs = GrpoTrainer(model).logprobs(fresh)
-    for sample, own in zip(fresh, logprobs, strict=True):
+    old = {}
+    for sample, own in zip(fresh, GrpoTrainer(model).logprobs(fresh), strict=True):
         moved = np.minimum(own + rng.normal(0.0, 0.3, len(own)), 0.0)
         sample.logprobs[:] = np.where(sample.mask, moved, 0.0)
+        old[sample.rollout_id] = sample.logprobs.copy()
+        if name == "another sampler":
+            seen = np.minimum(sample.logprobs + sampler.normal(0.0, 0.6, len(own)), 0.0)
+            sample.logprobs[:] = np.where(sample.mask, seen, 0.0)
     groups = step_advantages(rng.normal(size=(2, SIBLINGS)).tolist())
     return Rows(
         samples=fresh,
+        old=old,
         advantages=[advantage for group in groups for advantage in group if advantage is not None],
         prompts=prompts,
         temperature=temperature,
     )
+
+
+def importance(rows: Rows) -> list[NDArray[np.float32]]:
+    """Per row what its tokens are weighed by; 1 where nothing is trained."""
+    return [
+        np.minimum(np.exp(rows.old[sample.rollout_id] - sample.logprobs), np.float32(2.0)) for sample in rows.samples
+    ]
 
 
 def padded(rows: Rows) -> dict[str, torch.Tensor]:
@@ -195,11 +231,12 @@ def padded(rows: Rows) -> dict[str, torch.Tensor]:
     longest = max(len(s.token_ids) - prompt for s, prompt in zip(rows.samples, rows.prompts, strict=True))
     shape = (len(rows.samples), widest + longest)
     ids, real, trained = (np.zeros(shape, dtype=np.int64) for _ in range(3))
-    old = np.zeros(shape, dtype=np.float32)
-    for index, (sample, prompt) in enumerate(zip(rows.samples, rows.prompts, strict=True)):
+    old, weights = np.zeros(shape, dtype=np.float32), np.ones(shape, dtype=np.float32)
+    for index, (sample, prompt, weight) in enumerate(zip(rows.samples, rows.prompts, importance(rows), strict=True)):
         place = slice(widest - prompt, widest - prompt + len(sample.token_ids))
         ids[index, place], real[index, place] = sample.token_ids, 1
-        trained[index, place], old[index, place] = sample.mask, sample.logprobs
+        trained[index, place], old[index, place] = sample.mask, rows.old[sample.rollout_id]
+        weights[index, place] = weight
     tensors = {
         "prompt_ids": ids[:, :widest],
         "prompt_mask": real[:, :widest],
@@ -207,6 +244,7 @@ def padded(rows: Rows) -> dict[str, torch.Tensor]:
         "completion_mask": real[:, widest:],
         "tool_mask": trained[:, widest:],
         "old_per_token_logps": old[:, widest:],
+        "importance_sampling_ratio": weights[:, widest:],
         "advantages": np.asarray(rows.advantages, dtype=np.float32),
     }
     return {name: torch.from_numpy(np.ascontiguousarray(tensor)) for name, tensor in tensors.items()}
@@ -228,7 +266,7 @@ def ours(model: PeftModel, rows: Rows, config: TrainingConfig) -> tuple[float, d
         config=config,
         reference=base if config.kl_coefficient else None,
     )
-    work.old.copy_(torch.cat([torch.from_numpy(sample.logprobs) for sample in work.samples]))
+    work.old.copy_(torch.cat([torch.from_numpy(rows.old[sample.rollout_id]) for sample in work.samples]))
     model.zero_grad()
     loss, stats = COMPUTE.run(accumulate, work, split, config)
     return loss, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}, stats

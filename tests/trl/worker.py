@@ -2,9 +2,10 @@
 
     worker.py FOLDER
 
-``FOLDER/jobs.json`` lists names, options of ``GRPOConfig`` and batches; ``model`` and ``adapter`` lie beside it, and every
-batch is ``FOLDER/<batch>.safetensors``. Each job leaves ``FOLDER/<name>.safetensors``: the loss, and the gradient of each
-parameter of the adapter. A batch is given to TRL in two halves, as its gradient accumulation does.
+``FOLDER/jobs.json`` lists names, options of ``GRPOConfig``, batches, and whether tokens are weighed by the batch's importance
+ratios; ``model`` and ``adapter`` lie beside it, and every batch is ``FOLDER/<batch>.safetensors``. Each job leaves
+``FOLDER/<name>.safetensors``: the loss, and the gradient of each parameter of the adapter. A batch is given to TRL in two
+halves, as its gradient accumulation does.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def main() -> None:
         batch = load_file(folder / f"{job['batch']}.safetensors")
         rows = len(batch["advantages"])
         trainer = _trainer(folder, rows // HALVES, job["options"])
+        if job["weighed"]:  # as with vLLM, which is not needed once the trainer is there
+            trainer.use_vllm = trainer.vllm_importance_sampling_correction = True
         save_file(_loss_and_gradient(trainer, batch), folder / f"{job['name']}.safetensors")
 
 
