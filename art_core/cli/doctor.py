@@ -16,7 +16,7 @@ from art_core.observe.progress import duration
 from art_core.observe.tables import print_table, working
 
 if TYPE_CHECKING:
-    from art_core.loop.numerics import NumericsReport
+    from art_core.loop.numerics import Drift, NumericsReport
     from art_core.training.numerics import Figure
 
 __all__ = ["app"]
@@ -92,7 +92,7 @@ def _numerics(target: str, precision: str | None, json_output: bool) -> int:
 
 def _show(report: NumericsReport) -> None:
     print(f"{report.subject}, in {report.precision} on {report.device}, temperature {report.temperature:g}")
-    groups = [
+    groups: list[list[tuple[str, ...]]] = [
         [
             (
                 check.name if number == 0 else "",
@@ -104,12 +104,25 @@ def _show(report: NumericsReport) -> None:
         or [(check.name, check.status, "", "", "", "")]
         for check in report.checks
     ]
+    if report.gap_to_float32 is not None:
+        groups.append(_drift(report.gap_to_float32))
     columns = ("check", "", "figure", "measured", "bound", "noise floor")
     print_table("", columns, groups, numbers=(3, 4, 5))
     for check in report.checks:
         print(f"{check.name}: {check.note}.")
+    if report.gap_to_float32 is not None:
+        print(f"gap to float32: what {report.precision} alone changes, for your information; part of the noise floor.")
     verdict = f"failed: {', '.join(report.failed)}; see docs/numerics.md" if report.failed else "no check failed"
     print(f"\n{verdict} ({duration(report.seconds)})")
+
+
+def _drift(gap: Drift) -> list[tuple[str, ...]]:
+    """The rows about the precision alone, which are no check."""
+    return [
+        ("gap to float32", "", "mean gap", _number(gap.mean, "nats"), "", ""),
+        ("", "", "largest gap", _number(gap.largest, "nats"), "", ""),
+        ("", "", "gradient", _number(gap.gradient, "share"), "", ""),
+    ]
 
 
 def _cells(figure: Figure) -> tuple[str, str, str, str]:

@@ -42,7 +42,7 @@ from .bench import Bench
 from .rerender import check_rerendering, later_turns
 from .subject import Subject
 
-__all__ = ["NumericsReport", "measure_numerics"]
+__all__ = ["Drift", "NumericsReport", "measure_numerics"]
 
 Rows = list[TrainingSample]
 
@@ -59,6 +59,17 @@ _PLAIN_TOKENS = 1536  # tokens of the rows that are also run whole, several time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How far a precision alone moves the plain pass over the rows of the noise floor away from the one in float32."""
+
+    mean: float
+    """Of the gaps between the logprobs, in nats."""
+    largest: float
+    gradient: float
+    """Relative L2 distance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NumericsReport:
     """What was measured on what, and every check's answer."""
 
@@ -68,6 +79,8 @@ class NumericsReport:
     precision: Precision
     temperature: float
     floor: Floor
+    gap_to_float32: Drift | None = None
+    """None in float32. It informs: no check is judged by it alone, and it is part of the floor."""
     checks: tuple[Check, ...]
     seconds: float
 
@@ -79,7 +92,8 @@ class NumericsReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         record = dataclasses.asdict(self)
-        record["floor"] = {name: finite(value) for name, value in record["floor"].items()}
+        for part in ("floor", "gap_to_float32"):
+            record[part] = record[part] and {name: finite(value) for name, value in record[part].items()}
         return {**record, "checks": [check.to_dict() for check in self.checks], "failed": list(self.failed)}
 
 
@@ -107,7 +121,7 @@ async def _measure(subject: Subject, precision: str, say: Callable[[str], None])
         say("sampling")
         rows = await _sample(bench, prompts, temperature, _SIBLINGS)
         draws = {t: await _sample(bench, prompts, t, _DRAWS) for t in _TEMPERATURES}
-        floor, checks = await asyncio.to_thread(_compare, bench, rows, draws, say)
+        floor, drift, checks = await asyncio.to_thread(_compare, bench, rows, draws, say)
         say("rendering later turns again")
         checks.append(await _rerender(subject, bench))
     finally:
@@ -119,6 +133,7 @@ async def _measure(subject: Subject, precision: str, say: Callable[[str], None])
         precision=bench.precision,
         temperature=temperature,
         floor=floor,
+        gap_to_float32=drift,
         checks=tuple(checks),
         seconds=round(time.monotonic() - began, 1),
     )
@@ -146,7 +161,7 @@ def _prompts(subject: Subject, bench: Bench) -> list[tuple[int, ...]]:
 
 def _compare(
     bench: Bench, rows: Rows, draws: dict[float, Rows], say: Callable[[str], None]
-) -> tuple[Floor, list[Check]]:
+) -> tuple[Floor, Drift | None, list[Check]]:
     """The checks that need no further sampling; on a thread of its own."""
     few = _few(rows)
     shares = [1.0 if number % 2 == 0 else -0.5 for number in range(len(few))]  # equal rows must not cancel out
@@ -155,11 +170,12 @@ def _compare(
     equal = [bench.plain(few, shares, reordered=True)]
     if bench.precision != "float32":
         equal.append(bench.plain(few, shares, precision="float32"))
-    floor = noise_floor(
-        [gap(other.logprobs, plain.logprobs, few) for other in equal],
-        [other.distance(plain) for other in equal],
-        precision=bench.precision,
-    )
+    gaps = [gap(other.logprobs, plain.logprobs, few) for other in equal]
+    distances = [other.distance(plain) for other in equal]
+    floor = noise_floor(gaps, distances, precision=bench.precision)
+    drift = None
+    if bench.precision != "float32":
+        drift = Drift(mean=gaps[-1].mean, largest=gaps[-1].largest, gradient=distances[-1])
     say("comparing sampler and trainer")
     checks = [
         check_sampler(bench.trainer.logprobs(rows), rows, floor),
@@ -178,7 +194,7 @@ def _compare(
     checks.append(check_sharing(shared.logprobs, compared, few, floor, computed=computed))
     say("comparing temperatures")
     checks.append(check_temperature({t: _draws(bench, drawn, t) for t, drawn in draws.items()}, floor))
-    return floor, checks
+    return floor, drift, checks
 
 
 def _few(rows: Rows) -> Rows:

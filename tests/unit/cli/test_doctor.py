@@ -10,7 +10,7 @@ import pytest
 
 from art_core.cli.main import main
 from art_core.loop.machine import Finding
-from art_core.loop.numerics import NumericsReport
+from art_core.loop.numerics import Drift, NumericsReport
 from art_core.training.numerics import Check, Figure, Floor
 from tests.tiny import save_tiny
 
@@ -89,7 +89,7 @@ def test_a_model_is_measured_and_shown(tmp_path, capsys):
     assert "measuring the noise floor ..." in captured.err
 
 
-def report(status, value):
+def report(status, value, **more):
     floor = Floor(precision="float32", mean=1e-6, largest=1e-6, gradient=1e-6, tokens=9)
     figure = Figure(name="mean gap", value=value, bound=1e-5, floor=1e-6)
     check = Check(name="adapter-vs-merged", question="?", figures=(figure,), status=status, note="measured on 9 tokens")
@@ -97,12 +97,42 @@ def report(status, value):
         subject="model m",
         base_model="m",
         device="cpu",
-        precision="float32",
+        **{"precision": "float32"} | more,
         temperature=1.0,
         floor=floor,
         checks=(check,),
         seconds=1.0,
     )
+
+
+@pytest.fixture
+def shown(monkeypatch, tmp_path, capsys):
+    """The lines that a report is shown as, each as its words."""
+
+    def of(report):
+        monkeypatch.setattr("art_core.loop.numerics.measure_numerics", lambda *_, **__: report)
+        main(["doctor", "--numerics", str(save_tiny(tmp_path / "model"))])
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    return of
+
+
+def test_a_figure_stands_beside_its_bound_and_its_noise_floor(shown):
+    lines = shown(report("pass", 2e-6))
+    assert ["check", "figure", "measured", "bound", "noise", "floor"] in lines
+    assert ["adapter-vs-merged", "pass", "mean", "gap", "2.00e-06", "≤", "1.00e-05", "1.00e-06"] in lines
+
+
+def test_t20_the_gap_of_bfloat16_to_float32_is_shown_without_a_bound(shown):
+    gap = Drift(mean=0.03, largest=0.25, gradient=0.05)
+    lines = shown(report("pass", 2e-6, precision="bfloat16", gap_to_float32=gap))
+    assert ["gap", "to", "float32", "mean", "gap", "0.03"] in lines
+    assert ["largest", "gap", "0.25"] in lines
+    assert ["gradient", "5", "%"] in lines
+
+
+def test_t20_in_float32_no_gap_to_float32_is_shown(shown):
+    assert not [line for line in shown(report("pass", 2e-6)) if line[:3] == ["gap", "to", "float32"]]
 
 
 @pytest.mark.parametrize(("status", "value", "code"), [("pass", 1e-6, 0), ("warn", 1e-6, 0), ("fail", 0.5, 1)])

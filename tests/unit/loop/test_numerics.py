@@ -71,6 +71,17 @@ def test_a_report_is_json_and_says_on_what_it_was_measured(model):
     assert "measuring the noise floor" in lines
 
 
+def test_t20_bfloat16_tells_its_gap_to_float32(model):
+    record = answers(model, "bfloat16").to_dict()
+    gap, floor = record["gap_to_float32"], record["floor"]
+    assert gap.keys() == {"mean", "largest", "gradient"}
+    assert all(0 < gap[name] <= floor[name] for name in gap)
+
+
+def test_t20_float32_has_no_gap_to_itself(model):
+    assert answers(model, "float32").to_dict()["gap_to_float32"] is None
+
+
 def doubled(directory):
     weights = read_adapter(directory)
     return dataclasses.replace(weights, scale=2 * weights.scale)
