@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .messages import Message, ToolCall, ToolSpec
     from .plugins import Integration, Verb
     from .rewards.protocol import GroupReward, RewardFunction
+    from .rollout.current import no_capture
     from .rollout.group import gather
     from .rollout.limits import Limits
     from .rollout.protocol import Agent
@@ -71,6 +72,7 @@ __all__ = [
     "load_scenarios",
     "Message",
     "MissingExtra",
+    "no_capture",
     "NonFiniteError",
     "NotTrainable",
     "Policy",
@@ -122,6 +124,7 @@ _HOMES = {
     "load_scenarios": "scenario",
     "Message": "messages",
     "MissingExtra": "errors",
+    "no_capture": "rollout.current",
     "NonFiniteError": "errors",
     "NotTrainable": "errors",
     "Policy": "inference.protocol",

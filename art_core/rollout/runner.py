@@ -17,6 +17,7 @@ from art_core.rewards.score import score_trajectory
 from art_core.scenario import Scenario
 from art_core.trajectory.trajectory import Trajectory
 
+from .current import bind
 from .failures import attribute, find_limit
 from .limits import Limits
 from .protocol import Agent, AgentWithEnvironment
@@ -121,7 +122,8 @@ async def _open(agent: Agent, session: Session) -> AbstractAsyncContextManager[A
 async def _call_agent(agent: Agent, session: Session) -> None:
     name = f"agent of rollout {session.rollout_id}"
     call = workers.call(agent, session.scenario, session, name=name, on_late=lambda outcome: _late(outcome, session))
-    task = asyncio.create_task(call, name=name)
+    with bind(session):
+        task = asyncio.create_task(call, name=name)
     try:
         done, _ = await asyncio.wait({task}, timeout=_left(session))
     except asyncio.CancelledError:

@@ -24,7 +24,9 @@ from art_core.trajectory.graph import Turn
 from art_core.trajectory.recorder import Recorder
 from art_core.trajectory.trajectory import ToolEvent, Trajectory
 
+from .current import no_capture
 from .limits import Limits
+from .side_loop import side_loop
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -67,6 +69,8 @@ class Session:
         """The first limit the rollout ran into."""
         self.finished = False
         """Set by the runner when the trajectory is complete; nothing is added to it afterwards."""
+        self.attached: dict[str, Any] = {}
+        """What integrations keep with the rollout, each under its own name."""
         self._started = time.monotonic()
         self._lock = threading.Lock()
         self._in_flight = 0
@@ -75,6 +79,8 @@ class Session:
         self._closed: LimitReached | None = None
         self._foreign: set[asyncio.Task[Any]] = set()
         self._loop = _running_loop()
+        self._side: asyncio.AbstractEventLoop | None = None
+        """Where a call is answered while it keeps ``_loop`` waiting."""
 
     @property
     def tool_events(self) -> list[ToolEvent]:
@@ -90,10 +96,17 @@ class Session:
         """Seconds since the rollout began."""
         return time.monotonic() - self._started
 
-    async def turn(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **params: Any) -> Turn:
+    async def turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        about: Mapping[str, Any] | None = None,
+        **params: Any,
+    ) -> Turn:
         """One model call: the policy answers ``messages``, the turn is recorded and returned.
 
-        Turns that run side by side are each capped by the tokens left when they began.
+        ``about``, who calls, becomes ``metadata["call"]`` of the turn. Turns that run side by side are each capped by the tokens left when they began.
 
         Raises:
             LimitReached: a limit is used up, or the rollout is over.
@@ -102,23 +115,26 @@ class Session:
         """
         if not messages:
             raise InputError("messages is empty; a model call needs at least one message")
-        return await self.on_loop(lambda: self._turn(list(messages), tuple(tools), params))
+        return await self.on_loop(lambda: self._turn(list(messages), tuple(tools), params, dict(about or {})))
 
-    async def _turn(self, messages: list[Message], tools: tuple[ToolSpec, ...], params: dict[str, Any]) -> Turn:
+    async def _turn(
+        self, messages: list[Message], tools: tuple[ToolSpec, ...], params: dict[str, Any], about: dict[str, Any]
+    ) -> Turn:
         with self._lock:
             self._check_turn()
             self._in_flight += 1
         started = self.elapsed()
         try:
-            turn = await self.policy.complete(self, messages, tools, self._capped(params))
+            with no_capture():  # a policy's own calls are not those of the agent
+                turn = await self.policy.complete(self, messages, tools, self._capped(params))
             if not isinstance(turn, Turn):
                 raise ProviderError(f"the policy returned {type(turn).__name__}, not a Turn")
-            turn = self._record(turn, started)
+            turn = self._record(turn, started, about)
             self._check_open()
             return turn
         except Interrupted as cut:
             if cut.turn is not None:
-                self._record(cut.turn, started)
+                self._record(cut.turn, started, about)
             raise asyncio.CancelledError from None
         except LimitReached as limit:
             self.limit = self.limit or limit
@@ -134,9 +150,10 @@ class Session:
             with self._lock:
                 self._in_flight -= 1
 
-    def _record(self, turn: Turn, started: float) -> Turn:
+    def _record(self, turn: Turn, started: float, about: Mapping[str, Any]) -> Turn:
         """Add what was sampled, also where nobody waits for it any more; after the end it can only be counted."""
-        turn = dataclasses.replace(turn, started_s=started, ended_s=self.elapsed())
+        metadata = {**turn.metadata, "call": dict(about)} if about else turn.metadata
+        turn = dataclasses.replace(turn, started_s=started, ended_s=self.elapsed(), metadata=metadata)
         if self.finished:
             self.count("late_results")
             return turn
@@ -176,7 +193,7 @@ class Session:
 
     @cached_property
     def openai_sync(self) -> OpenAI:
-        """A sync OpenAI client for worker threads; a call from the event loop's own thread is refused."""
+        """A sync OpenAI client; a call in the event loop's own thread makes all its rollouts wait."""
         from .transports import sync_client
 
         return sync_client(self)
@@ -215,7 +232,7 @@ class Session:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
-        if loop is self._loop:
+        if loop is self._loop or loop is self._side:
             return await make()
         future = asyncio.run_coroutine_threadsafe(self._tracked(make), self._loop)
         try:
@@ -228,21 +245,23 @@ class Session:
     def from_thread(self, make: Callable[[], Awaitable[T]]) -> T:
         """Run ``make()`` on the session's loop and wait for it in this thread.
 
+        In the thread of that loop itself, which waits meanwhile, it runs on another one: the call is answered, but all
+        rollouts of the loop stand still; counted in ``metrics["blocking_calls"]``.
+
         Raises:
-            InputError: the thread is the loop's own, where waiting would never end.
+            InputError: the session was made outside of an event loop.
             LimitReached: the rollout ended before the answer came.
         """
         if self._loop is None:
             raise InputError("the session has no event loop yet; make it inside one, as rollout does")
-        if _running_loop() is self._loop:
-            raise InputError(
-                "session.openai_sync was called in the event loop's own thread, which would wait for itself; "
-                "use `await session.openai...` there, or make the agent a plain function so that it runs in a worker thread"
-            )
         self._check_open()
+        loop = self._loop
+        if _running_loop() is loop:
+            self.count("blocking_calls")
+            loop = self._side = side_loop()
         coroutine = self._tracked(make)
         try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         except RuntimeError as error:  # the loop is closed
             coroutine.close()
             raise self._over() from error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import httpx2
 from openai import AsyncOpenAI, OpenAI
 
@@ -10,9 +13,11 @@ from art_core.errors import ArtError, InputError
 from . import wire
 from .session import Session
 
-__all__ = ["AsyncTransport", "SyncTransport", "async_client", "sync_client"]
+__all__ = ["BASE_URL", "CALL_HEADER", "AsyncTransport", "SyncTransport", "async_client", "sync_client"]
 
 BASE_URL = "http://policy/v1"
+CALL_HEADER = "x-art-call"
+"""A JSON object: what is known about the caller, kept as the turn's ``metadata["call"]``."""
 _PATH = "/chat/completions"
 
 
@@ -26,7 +31,9 @@ class AsyncTransport(httpx2.AsyncBaseTransport):
         payload = await request.aread()
         try:
             _check_path(request)
-            return _response(await self._session.on_loop(lambda: wire.handle(self._session, payload)), request)
+            about = _about(request)
+            answer = await self._session.on_loop(lambda: wire.handle(self._session, payload, about=about))
+            return _response(answer, request)
         except ArtError as error:
             return _response(wire.error_response(error), request)
 
@@ -41,7 +48,9 @@ class SyncTransport(httpx2.BaseTransport):
         payload = request.read()
         try:
             _check_path(request)
-            return _response(self._session.from_thread(lambda: wire.handle(self._session, payload)), request)
+            about = _about(request)
+            answer = self._session.from_thread(lambda: wire.handle(self._session, payload, about=about))
+            return _response(answer, request)
         except ArtError as error:
             return _response(wire.error_response(error), request)
 
@@ -69,6 +78,14 @@ def sync_client(session: Session) -> OpenAI:
 def _check_path(request: httpx2.Request) -> None:
     if request.method != "POST" or not request.url.path.endswith(_PATH):
         raise InputError(f"{request.method} {request.url.path} is not served to a rollout; only POST {_PATH} is")
+
+
+def _about(request: httpx2.Request) -> dict[str, Any]:
+    """What the caller says of itself; an SDK that sends the same request again counts it there too."""
+    about: dict[str, Any] = json.loads(request.headers.get(CALL_HEADER, "{}"))
+    if again := int(request.headers.get("x-stainless-retry-count", 0)):
+        about["client_retry"] = again
+    return about
 
 
 def _response(answer: wire.Response, request: httpx2.Request) -> httpx2.Response:

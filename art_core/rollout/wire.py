@@ -71,11 +71,16 @@ class Response:
         yield b"data: [DONE]\n\n"
 
 
-async def handle(session: Session, payload: bytes | str | Mapping[str, Any]) -> Response:
-    """Answer one chat-completions request. Every failure but a cancellation is an OpenAI-style error response."""
+async def handle(
+    session: Session, payload: bytes | str | Mapping[str, Any], *, about: Mapping[str, Any] | None = None
+) -> Response:
+    """Answer one chat-completions request. Every failure but a cancellation is an OpenAI-style error response.
+
+    ``about`` is kept as the turn's ``metadata["call"]``: who calls, as far as that is known.
+    """
     try:
         checked = request(_decode(payload))
-        completion = await complete(session, checked)
+        completion = await complete(session, checked, about=about)
     except ArtError as error:
         return error_response(error)
     except Exception as error:  # noqa: BLE001 - the client must get an answer, whatever failed
@@ -149,13 +154,13 @@ def _params(given: Mapping[str, Any], tools: tuple[ToolSpec, ...]) -> dict[str, 
     return params
 
 
-async def complete(session: Session, checked: Request) -> dict[str, Any]:
+async def complete(session: Session, checked: Request, *, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Have the session answer a checked request; the turn in chat-completion form.
 
     Raises:
         LimitReached, InputError, ProviderError: as ``Session.turn``.
     """
-    turn = await session.turn(checked.messages, checked.tools, **checked.params)
+    turn = await session.turn(checked.messages, checked.tools, about=about, **checked.params)
     graph = session.recorder.graph
     prompt = graph.path(turn.id)[: graph.path_len(turn.id) - len(turn.completion_ids)]
     return _completion(turn, prompt, model=checked.model, rollout_id=session.rollout_id)

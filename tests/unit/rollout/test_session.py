@@ -159,9 +159,12 @@ async def test_the_sync_client_works_in_a_thread() -> None:
     assert completion.choices[0].message.content == "ok"
 
 
-async def test_the_sync_client_in_the_loops_own_thread_is_refused_at_once() -> None:
-    with pytest.raises(openai.BadRequestError, match="event loop's own thread"):
-        session().openai_sync.chat.completions.create(model="m", messages=[USER])
+async def test_the_sync_client_in_the_loops_own_thread_is_answered_while_the_loop_waits() -> None:
+    s = session(BytesPolicy("ok"))
+    completion = s.openai_sync.chat.completions.create(model="m", messages=[USER])
+    assert completion.choices[0].message.content == "ok"
+    assert s.trajectory.metrics["blocking_calls"] == 1
+    assert len(s.trajectory.turns) == 1
 
 
 async def test_closing_frees_threads_that_wait_for_an_answer() -> None:

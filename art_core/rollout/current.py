@@ -1,0 +1,142 @@
+"""Which rollout the running code belongs to, so that calls of foreign libraries can find their session.
+
+The runner ``bind``s a session around the agent. The binding follows everything that copies the context: awaits, tasks,
+``asyncio.to_thread``, the executors of agent frameworks. A thread that was started raw has no context; while somebody
+``watch``es, such threads remember which rollout they descend from, so that a call from there can be refused instead of
+reaching the service that the agent uses in production.
+
+Who knows what::
+
+    code in the rollout's context    current() -> its session
+    a raw thread of a rollout        current() -> None, ancestor() -> that session
+    no_capture(), unrelated code     current() -> None, ancestor() -> None
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["ancestor", "bind", "current", "no_capture", "watch"]
+
+_bound: contextvars.ContextVar[Session | None] = contextvars.ContextVar("art_session", default=None)
+_ignored: contextvars.ContextVar[bool] = contextvars.ContextVar("art_no_capture", default=False)
+
+
+def current() -> Session | None:
+    """The session of the rollout this code runs in; None outside of one, and under ``no_capture``."""
+    return None if _ignored.get() else _bound.get()
+
+
+@contextlib.contextmanager
+def bind(session: Session) -> Iterator[None]:
+    """Make ``session`` the current one for this context, and for what inherits it."""
+    token, ignored = _bound.set(session), _ignored.set(False)
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+        _ignored.reset(ignored)
+
+
+@contextlib.contextmanager
+def no_capture() -> Iterator[None]:
+    """Leave model calls of this block alone, inside a rollout too: those of a judge, a helper, a simulated user.
+
+    >>> with no_capture():
+    ...     current() is None
+    True
+    """
+    token = _ignored.set(True)
+    try:
+        yield
+    finally:
+        _ignored.reset(token)
+
+
+def ancestor() -> Session | None:
+    """The session of the rollout that this raw thread descends from; None if it has a context of its own or no rollout."""
+    if _ignored.get() or _bound.get() is not None:
+        return None
+    return _descent.get(threading.current_thread())
+
+
+class _Descent:
+    """The rollouts that threads descend from, recorded while at least one watcher is there."""
+
+    def __init__(self) -> None:
+        self._work = threading.local()
+        self._watchers = 0
+        self._lock = threading.Lock()
+        self._originals: tuple[Any, Any] = (None, None)
+
+    def get(self, thread: threading.Thread) -> Session | None:
+        if hasattr(self._work, "session"):  # what a pool's worker does now, not who started it
+            session: Session | None = self._work.session
+            return session
+        return getattr(thread, "_art_session", None)
+
+    def here(self) -> Session | None:
+        """What a thread started or a job submitted here descends from."""
+        return None if _ignored.get() else _bound.get() or self.get(threading.current_thread())
+
+    def add_watcher(self) -> None:
+        with self._lock:
+            self._watchers += 1
+            if self._watchers == 1:
+                self._originals = (threading.Thread.start, ThreadPoolExecutor.submit)
+                threading.Thread.start = self._starter(threading.Thread.start)  # type: ignore[method-assign]
+                ThreadPoolExecutor.submit = self._submitter(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
+
+    def remove_watcher(self) -> None:
+        with self._lock:
+            self._watchers -= 1
+            if self._watchers == 0:
+                threading.Thread.start, ThreadPoolExecutor.submit = self._originals  # type: ignore[method-assign]
+
+    def _starter(self, start: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(start)
+        def recorded(thread: threading.Thread) -> None:
+            thread._art_session = self.here()  # type: ignore[attr-defined]
+            start(thread)
+
+        return recorded
+
+    def _submitter(self, submit: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(submit)
+        def recorded(pool: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            return submit(pool, self._job, self.here(), function, *args, **kwargs)
+
+        return recorded
+
+    def _job(self, session: Session | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self._work.session = session
+        try:
+            return function(*args, **kwargs)
+        finally:
+            del self._work.session
+
+
+_descent = _Descent()
+
+
+def watch() -> Callable[[], None]:
+    """Record from now on what threads descend from; returns what ends that. For whoever intercepts calls."""
+    _descent.add_watcher()
+    ended = False
+
+    def end() -> None:
+        nonlocal ended
+        if not ended:
+            ended = True
+            _descent.remove_watcher()
+
+    return end
