@@ -1,0 +1,109 @@
+"""A LangGraph graph as an agent: nothing in it is changed, its model calls become turns of the rollout."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langgraph.errors import GraphRecursionError
+from langgraph.pregel import Pregel
+from langgraph.types import Command
+
+from art_core.cli.references import load_reference
+from art_core.errors import InputError, LimitReached
+from art_core.rollout.session import Session
+from art_core.scenario import Scenario
+
+from .graphs import check_graph, input_for, isolated, made_by
+from .hook import install
+from .route import Route, Select, set_route
+
+__all__ = ["LangGraphAgent"]
+
+
+class LangGraphAgent:
+    """See ``rollout.protocol.Agent``. Its output is the graph's final state.
+
+    Args:
+        graph: a compiled graph, ``"package.module:name"`` of one, or a function that makes one for every rollout (of nothing or of
+            the config; it may be async).
+        input: makes the graph's input from a scenario. Unless given, a text or a list of messages becomes ``{"messages": ...}``, or the
+            one field that the graph takes, and an object is the input itself.
+        train: which model calls are trained: the name of a model, node or agent, several of them, or a function of what
+            ``caller.describe_caller`` tells; all unless given. The others run as in production.
+        on_interrupt: answers interrupts: a function, sync or async, of the list of interrupts that returns what the graph is resumed
+            with. Without it an interrupt ends the rollout with an error.
+        config: the config of every run; ``configurable.thread_id`` is the rollout's own.
+        context: the runtime context of every run, where the graph has a schema of one.
+        steps: most steps of the graph (its ``recursion_limit``).
+        share: give all rollouts the graph's own cache, store and checkpointer, instead of fresh ones.
+
+    Raises:
+        InputError: no graph there, or an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        graph: Pregel[Any, Any, Any, Any] | str | Callable[..., Any],
+        *,
+        input: Callable[[Scenario], Any] | None = None,
+        train: Select | None = None,
+        on_interrupt: Callable[[Sequence[Any]], Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        context: Any = None,
+        steps: int = 100,
+        share: bool = False,
+    ) -> None:
+        if not isinstance(steps, int) or steps < 1:
+            raise InputError(f"steps must be a whole number of at least 1, got {steps!r}")
+        found = load_reference(graph, what="graph") if isinstance(graph, str) else graph
+        self._factory = found if callable(found) and not isinstance(found, Pregel) else None
+        self._graph = None if self._factory else check_graph(found)
+        Route.check(train)
+        self._input = input
+        self._train = train
+        self._on_interrupt = on_interrupt
+        self._config = dict(config or {})
+        self._context = context
+        self._steps = steps
+        self._share = share
+        install()
+
+    async def __call__(self, scenario: Scenario, session: Session) -> Any:
+        """Run the graph once.
+
+        Raises:
+            InputError: the scenario does not fit the graph, or nobody answers its interrupts.
+            LimitReached: the graph took more than ``steps`` steps.
+        """
+        set_route(session, self._train)
+        config = self._config_for(session)
+        graph = self._graph if self._factory is None else check_graph(await made_by(self._factory, config))
+        assert graph is not None
+        if not self._share:
+            graph = isolated(graph)
+        given: Any = self._input(scenario) if self._input else input_for(graph, scenario.input, scenario.id)
+        options: Any = {} if self._context is None else {"context": self._context}
+        while True:
+            try:
+                state = await graph.ainvoke(given, config, **options)
+            except GraphRecursionError as error:
+                raise LimitReached("max_steps", f"the limit of {self._steps} steps of the graph is reached") from error
+            interrupts = state.get("__interrupt__") if isinstance(state, Mapping) else None
+            if not interrupts:
+                return state
+            given = Command(resume=await self._answer(interrupts))
+
+    def _config_for(self, session: Session) -> Any:
+        configurable = {**self._config.get("configurable", {}), "thread_id": session.rollout_id}
+        return {"recursion_limit": self._steps, **self._config, "configurable": configurable}
+
+    async def _answer(self, interrupts: Sequence[Any]) -> Any:
+        if self._on_interrupt is None:
+            raise InputError(
+                f"the graph stopped to ask ({interrupts[0].value!r}) and nobody answers; give LangGraphAgent(on_interrupt=) a "
+                "function of the interrupts that returns what to resume with"
+            )
+        answer = self._on_interrupt(list(interrupts))
+        return await answer if inspect.isawaitable(answer) else answer

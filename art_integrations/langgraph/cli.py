@@ -1,0 +1,79 @@
+"""``art train langgraph``: a graph, scenarios and a reward, all of the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from art_core.cli.options import TrainOptions
+from art_core.cli.references import make_reward
+from art_core.cli.train import run_training
+from art_core.errors import InputError
+
+from .plugin import make_agent
+
+__all__ = ["train_langgraph"]
+
+_GRAPH = Group("The graph", sort_key=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOptions:
+    """How the graph is run."""
+
+    input: Annotated[str | None, Parameter(group=_GRAPH)] = None
+    """Makes the graph's input from a scenario, as module:function. Unless given, a text becomes a message or the
+    graph's only field, and an object is the input itself."""
+    train: Annotated[tuple[str, ...], Parameter(group=_GRAPH, consume_multiple=True)] = ()
+    """Train only the calls of these models, nodes or agents; the others run as in production."""
+    on_interrupt: Annotated[str | None, Parameter(group=_GRAPH)] = None
+    """Answers the graph's interrupts, as module:function."""
+    graph_steps: Annotated[int, Parameter(group=_GRAPH)] = 100
+    """Most steps of the graph in one rollout."""
+    share: Annotated[bool, Parameter(group=_GRAPH, negative="")] = False
+    """Give all rollouts the graph's own cache, store and checkpointer instead of fresh ones."""
+
+
+def train_langgraph(
+    graph: str,
+    /,
+    *,
+    scenarios: Path | None = None,
+    reward: str | None = None,
+    run: Annotated[GraphOptions, Parameter(name="*")] = GraphOptions(),
+    options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions(),  # noqa: B008
+) -> int:
+    """Train a model to do the job of a LangGraph graph, in which nothing is edited.
+
+    ```console
+    $ art train langgraph support_bot.graph:graph --scenarios questions.jsonl --reward my_checks:score
+    ```
+
+    Parameters
+    ----------
+    graph
+        A compiled graph or a function that makes one, as module:name; modules in the current directory can be imported.
+    scenarios
+        A JSONL file: one object a line with `input`, and optionally `id`, `expected`, `metadata`.
+    reward
+        A function of (trajectory, scenario) that returns a number, as module:function.
+    """
+    if options.resume is not None:
+        raise InputError(f"a run goes on with: art train --resume {options.resume}")
+    if scenarios is None or reward is None:
+        missing = "--scenarios FILE.jsonl" if scenarios is None else "--reward module:function"
+        raise InputError(f"a graph needs {missing}: what it is to be asked, and how good its answers are")
+    agent: dict[str, Any] = {"kind": "langgraph", "graph": graph, "steps": run.graph_steps, "share": run.share}
+    given = {"input": run.input, "train": list(run.train) or None, "on_interrupt": run.on_interrupt}
+    agent |= {name: value for name, value in given.items() if value is not None}
+    origin = {"agent": agent, "reward": {"function": reward}}
+    return run_training(
+        make_agent({name: value for name, value in agent.items() if name != "kind"}),
+        scenarios,
+        make_reward(origin["reward"]),
+        options=options,
+        origin=origin,
+    )

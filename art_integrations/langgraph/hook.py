@@ -1,0 +1,146 @@
+"""Chat models' calls inside a rollout go to its policy; everywhere else nothing changes.
+
+All ways to call a LangChain chat model (``invoke``, ``batch``, bound tools, fallbacks, retries, streams, events) end in six
+methods of ``BaseChatModel``. ``install`` wraps these once per process; ``uninstall`` puts them back.
+
+Who answers a call::
+
+    no rollout, no_capture()        the model itself
+    a raw thread of a rollout       nobody: an error that says what to do
+    a model that is not trained     the model itself; what it said is recorded as part of the environment
+    any other                       the policy, as a turn of the rollout
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables.config import ensure_config
+
+from art_core.errors import InputError
+from art_core.rollout.current import ancestor, current, watch
+
+from .caller import describe_caller
+from .model import PolicyModel, call_header
+from .route import Route, route_of
+from .translate import translate
+
+__all__ = ["install", "installed", "uninstall"]
+
+_PLUMBING = frozenset(("messages", "input", "config", "stop", "callbacks", "tags", "metadata", "run_name", "run_id"))
+"""Arguments of the six methods that are not the model's."""
+_CALLS = ("generate", "agenerate", "_chat_model_stream_v3", "_achat_model_stream_v3")
+_STREAMS = ("stream",)
+_ASYNC_STREAMS = ("astream",)
+
+_lock = threading.Lock()
+_originals: dict[str, Any] = {}
+_unwatch: list[Callable[[], None]] = []
+
+
+def install() -> None:
+    """Wrap the methods; a second call does nothing."""
+    with _lock:
+        if _originals:
+            return
+        for names, wrap in ((_CALLS, _call), (_STREAMS, _stream), (_ASYNC_STREAMS, _astream)):
+            for name in names:
+                original = getattr(
+                    BaseChatModel, name, None
+                )  # the v3 streams are younger than the oldest supported core
+                if original is not None:
+                    _originals[name] = original
+                    setattr(BaseChatModel, name, wrap(original))
+        _unwatch.append(watch())
+
+
+def uninstall() -> None:
+    """Put the methods back; without ``install`` it does nothing."""
+    with _lock:
+        for name, original in _originals.items():
+            setattr(BaseChatModel, name, original)
+        _originals.clear()
+        while _unwatch:
+            _unwatch.pop()()
+
+
+def installed() -> bool:
+    """Whether the methods are wrapped now."""
+    return bool(_originals)
+
+
+def _call(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For methods that return a result or a coroutine."""
+
+    @functools.wraps(original)
+    def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> Any:
+        model, kwargs = _answerer(model, args, kwargs)
+        return original(model, *args, **kwargs)
+
+    return wrapped
+
+
+def _stream(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    @functools.wraps(original)
+    def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        model, kwargs = _answerer(model, args, kwargs)
+        yield from original(model, *args, **kwargs)
+
+    return wrapped
+
+
+def _astream(original: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+    @functools.wraps(original)
+    async def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        model, kwargs = _answerer(model, args, kwargs)
+        async for chunk in original(model, *args, **kwargs):
+            yield chunk
+
+    return wrapped
+
+
+def _answerer(
+    model: BaseChatModel, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[BaseChatModel, dict[str, Any]]:
+    """The model that answers a call, and the arguments it is to be called with.
+
+    Raises:
+        InputError: the call comes from a raw thread of a rollout, or asks for what the policy cannot do.
+    """
+    if isinstance(model, PolicyModel):
+        return model, kwargs
+    session = current()
+    if session is None:
+        if (started_by := ancestor()) is not None:
+            raise InputError(_raw_thread(type(model).__name__, started_by.rollout_id))
+        return model, kwargs
+    route: Route = route_of(session)
+    about = describe_caller(model, _metadata(args, kwargs))
+    if not route.trains(about):
+        return model, kwargs
+    own = {name: value for name, value in kwargs.items() if name not in _PLUMBING}
+    plumbing = {name: value for name, value in kwargs.items() if name in _PLUMBING}
+    return route.model_for(model), {**plumbing, **translate(own), "extra_headers": call_header(about)}
+
+
+def _metadata(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the run that calls knows about itself: handed on by ``generate``, part of the config elsewhere."""
+    if kwargs.get("metadata"):
+        metadata: Mapping[str, Any] = kwargs["metadata"]
+        return metadata
+    config: Any = kwargs.get("config") or next(
+        (arg for arg in args if isinstance(arg, dict) and "metadata" in arg), None
+    )
+    return ensure_config(config).get("metadata") or {}
+
+
+def _raw_thread(model: str, rollout_id: str) -> str:
+    return (
+        f"{model} was called in a thread that rollout {rollout_id!r} started without its context, so the call cannot be part "
+        "of the rollout and was not sent anywhere; start such threads with contextvars.copy_context().run, asyncio.to_thread "
+        "or langchain's ContextThreadPoolExecutor, or, for a model that is not trained, call it under art.no_capture()"
+    )

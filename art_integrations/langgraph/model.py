@@ -1,0 +1,64 @@
+"""The chat model that answers in place of the graph's own: LangChain's OpenAI client over a rollout's session, without sockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+from langchain_core.language_models import BaseChatModel
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from art_core.rollout.session import Session
+from art_core.rollout.transports import BASE_URL, CALL_HEADER, AsyncTransport, SyncTransport
+
+__all__ = ["PolicyModel", "call_header", "policy_model", "standing_in_for"]
+
+
+_KEPT = {
+    "callbacks": ("callbacks",),
+    "tags": ("tags",),
+    "metadata": ("metadata",),
+    "max_tokens": ("max_tokens", "max_output_tokens", "num_predict"),
+    "stop": ("stop", "stop_sequences"),
+}
+"""What a model is made with that holds for the policy too, and how providers' models spell it."""
+
+
+class PolicyModel(ChatOpenAI):
+    """Whose calls are turns of a rollout."""
+
+
+def policy_model(session: Session) -> PolicyModel:
+    """The model of one rollout; it never retries and caches nothing."""
+    return PolicyModel(
+        model="policy",
+        base_url=BASE_URL,
+        api_key=SecretStr("rollout"),
+        organization="",
+        openai_proxy="",
+        max_retries=0,
+        use_responses_api=False,
+        cache=False,
+        stream_usage=True,
+        http_client=httpx2.Client(transport=SyncTransport(session)),
+        http_async_client=httpx2.AsyncClient(transport=AsyncTransport(session)),
+    )
+
+
+def standing_in_for(origin: BaseChatModel, model: PolicyModel) -> PolicyModel:
+    """``model`` with what ``origin`` was made with: callbacks, tags and metadata, so that observers see it in its place, and the
+    longest reply and the texts that end it."""
+    own: dict[str, Any] = {}
+    for name, spellings in _KEPT.items():
+        value = next((found for s in spellings if (found := getattr(origin, s, None))), None)
+        if value is not None:
+            own[name] = value
+    return model.model_copy(update=own) if own else model
+
+
+def call_header(about: Mapping[str, Any]) -> dict[str, str]:
+    """The header that tells the session who calls."""
+    return {CALL_HEADER: json.dumps(about)}

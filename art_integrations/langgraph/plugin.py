@@ -1,0 +1,44 @@
+"""What this integration adds to ``art``: the agent kind ``langgraph``, and ``art train langgraph``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from art_core.plugins import Integration, Verb
+
+if TYPE_CHECKING:
+    from .agent import LangGraphAgent
+
+__all__ = ["integration", "make_agent"]
+
+
+def make_agent(options: Mapping[str, Any]) -> LangGraphAgent:
+    """A ``LangGraphAgent`` from plain options; see there. ``input`` and ``on_interrupt`` are given as ``module:name``.
+
+    Raises:
+        InputError: an unknown option, or a value that cannot be used.
+    """
+    from art_core.cli.references import load_reference
+    from art_core.errors import InputError
+
+    from . import LangGraphAgent
+
+    loaded = {name: load_reference(options[name], what=name) for name in ("input", "on_interrupt") if options.get(name)}
+    try:
+        return LangGraphAgent(**{**options, **loaded})
+    except TypeError as error:
+        raise InputError(f"agent kind 'langgraph' does not take these options: {error}") from error
+
+
+integration = Integration(
+    name="langgraph",
+    agents={"langgraph": make_agent},
+    verbs=(
+        Verb(
+            path=("train", "langgraph"),
+            command="art_integrations.langgraph.cli:train_langgraph",
+            help="Train a model to do the job of a LangGraph graph.",
+        ),
+    ),
+)

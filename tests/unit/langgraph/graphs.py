@@ -1,0 +1,56 @@
+"""Graphs as people write them, with the models that they call in production; here no call may get there."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+
+NOWHERE = {"base_url": "http://127.0.0.1:9/v1", "api_key": "none", "max_retries": 0}
+"""A service that refuses every connection: a call that is not captured fails."""
+
+
+def production_model(**options) -> ChatOpenAI:
+    return ChatOpenAI(model="gpt-5-mini", **NOWHERE | options)
+
+
+@tool
+def get_time(city: str) -> str:
+    """Tell the time in a city."""
+    return f"It is noon in {city}."
+
+
+@tool
+def broken(city: str) -> str:
+    """Fail."""
+    raise RuntimeError(f"no such place: {city}")
+
+
+class Chat(TypedDict):
+    messages: Annotated[list, add_messages]
+
+
+def chatbot(model=None, *, is_async=False):
+    """One node that answers the messages."""
+    model = model or production_model()
+
+    def answer(state: Chat):
+        return {"messages": [model.invoke(state["messages"])]}
+
+    async def answer_async(state: Chat):
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    builder = StateGraph(Chat)
+    builder.add_node("answer", answer_async if is_async else answer)
+    builder.add_edge(START, "answer")
+    builder.add_edge("answer", END)
+    return builder.compile()
+
+
+def assistant(**options):
+    """The usual agent with tools."""
+    return create_agent(production_model(), [get_time, broken], **options)

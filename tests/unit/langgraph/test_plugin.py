@@ -1,0 +1,47 @@
+"""``art train langgraph`` and the agent kind ``langgraph``."""
+
+from __future__ import annotations
+
+import pytest
+
+from art_core.cli.references import make_agent
+from art_core.errors import InputError
+from art_integrations.langgraph.cli import GraphOptions, train_langgraph
+from art_integrations.langgraph.plugin import make_agent as from_options
+
+GRAPH = "tests.unit.langgraph.graphs:assistant"
+
+
+def test_an_agent_is_made_again_from_the_record_of_a_run():
+    assert callable(make_agent({"kind": "langgraph", "graph": GRAPH, "steps": 7, "train": ["model"]}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"graph": GRAPH, "stepz": 3}, "agent kind 'langgraph' does not take these options: .*stepz"),
+        ({"graph": GRAPH, "steps": 0}, "steps must be a whole number of at least 1, got 0"),
+        ({"graph": GRAPH, "input": "nowhere:f"}, "input 'nowhere:f': there is no module 'nowhere'"),
+        ({"graph": GRAPH, "train": []}, r"train must name models, nodes or agents, or be a function, got \[\]"),
+    ],
+)
+def test_options_that_cannot_be_used_are_told(options, message):
+    with pytest.raises(InputError, match=message):
+        from_options(options)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "a graph needs --scenarios FILE.jsonl"),
+        ({"scenarios": "s.jsonl"}, "a graph needs --reward module:function"),
+        ({"scenarios": "s.jsonl", "reward": "no:f"}, "reward 'no:f': there is no module 'no'"),
+    ],
+)
+def test_what_is_missing_is_told_before_anything_is_loaded(given, message):
+    with pytest.raises(InputError, match=message):
+        train_langgraph(GRAPH, **given)
+
+
+def test_every_option_of_the_graph_has_a_default():
+    assert GraphOptions() == GraphOptions(graph_steps=100, share=False)
