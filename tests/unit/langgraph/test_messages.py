@@ -70,3 +70,19 @@ async def test_how_to_sample_is_the_policys_and_what_was_asked_is_kept():
     trajectory = await run(node("Count.", production_model(temperature=0.2).bind(top_p=0.5)), ["one"])
     assert trajectory.turns[0].temperature == 1.0
     assert trajectory.turns[0].metadata["overridden"] == {"top_p": 0.5}
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model.with_retry(),
+        lambda model: model.with_fallbacks([production_model()]),
+        lambda model: model.with_config(tags=["observed"]),
+        lambda model: model | (lambda message: message),
+    ],
+    ids=["retry", "fallbacks", "config", "chain"],
+)
+async def test_a_wrapped_model_is_captured_like_a_plain_one(wrap):
+    trajectory = await run(node("Time?", wrap(production_model())), ["Noon."])
+    assert asked(trajectory) == [[("user", "Time?")]]
+    assert trajectory.output["messages"][-1].content == "Noon."
