@@ -29,12 +29,13 @@ from .scenario import Scenario
 if TYPE_CHECKING:
     from .observe.sinks import Sink
 
-__all__ = ["GROUP", "Integration", "Integrations", "Offer", "Verb", "integrations"]
+__all__ = ["GROUP", "Integration", "Integrations", "Offer", "Verb", "integrations", "made_with"]
 
 GROUP = "art.integrations"
 
 Options = Mapping[str, Any]
 K = TypeVar("K")
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +163,18 @@ def integrations() -> Integrations:
     """The integrations installed in this environment, loaded once per process."""
     importlib.invalidate_caches()
     return Integrations(entry_points(group=GROUP))
+
+
+def made_with(make: Callable[..., T], options: Options, *, what: str) -> T:
+    """``make(**options)``.
+
+    Raises:
+        InputError: it does not take these options; ``what`` opens the message.
+    """
+    try:
+        return make(**options)
+    except TypeError as error:
+        raise InputError(f"{what} does not take these options: {error}") from error
 
 
 def _offer(table: dict[K, Offer], offered: Mapping[K, Any], owner: str) -> None:

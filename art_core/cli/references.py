@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from art_core.errors import InputError, describe
-from art_core.plugins import integrations
+from art_core.plugins import integrations, made_with
 from art_core.rewards.protocol import GroupReward, RewardLike
 from art_core.rollout.protocol import Agent
 
@@ -81,10 +81,7 @@ def _called(record: Mapping[str, Any], *, what: str) -> Any:
     reference = record["function"]
     found = load_reference(reference, what=what)
     if "options" in record:
-        try:
-            found = found(**record["options"])
-        except TypeError as error:
-            raise InputError(f"{what} {reference!r} does not take these options: {error}") from error
+        found = made_with(found, record["options"], what=f"{what} {reference!r}")
     if not callable(found) and not isinstance(found, GroupReward):
         raise InputError(f"{what} {reference!r} is a {type(found).__name__}, which cannot be called")
     return found

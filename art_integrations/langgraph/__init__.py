@@ -6,10 +6,9 @@ Each name is imported when it is first used: the ``art`` program looks at this p
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from art_core.errors import MissingExtra
+from art_core.lazy import names_of_extra
 
 if TYPE_CHECKING:
     from .agent import LangGraphAgent
@@ -18,16 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["install", "installed", "LangGraphAgent", "uninstall"]
 
 _HOMES = {"LangGraphAgent": "agent", "install": "hook", "installed": "hook", "uninstall": "hook"}
-_EXTRA = ("langchain_core", "langchain_openai", "langgraph")
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(f".{_HOMES[name]}", __name__)
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] in _EXTRA:
-            raise MissingExtra(error.name.partition(".")[0], "langgraph") from error
-        raise
-    return getattr(module, name)
+__getattr__ = names_of_extra(
+    __name__, _HOMES, extra="langgraph", needs=("langchain_core", "langchain_openai", "langgraph")
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from art_core.plugins import Integration, Verb
+from art_core.plugins import Integration, Verb, made_with
 
 if TYPE_CHECKING:
     from .agent import LangGraphAgent
@@ -20,15 +20,11 @@ def make_agent(options: Mapping[str, Any]) -> LangGraphAgent:
         InputError: an unknown option, or a value that cannot be used.
     """
     from art_core.cli.references import load_reference
-    from art_core.errors import InputError
 
     from . import LangGraphAgent
 
     loaded = {name: load_reference(options[name], what=name) for name in ("input", "on_interrupt") if options.get(name)}
-    try:
-        return LangGraphAgent(**{**options, **loaded})
-    except TypeError as error:
-        raise InputError(f"agent kind 'langgraph' does not take these options: {error}") from error
+    return made_with(LangGraphAgent, {**options, **loaded}, what="agent kind 'langgraph'")
 
 
 integration = Integration(

@@ -62,7 +62,7 @@ class Route:
 
 def route_of(session: Session) -> Route:
     """The route of a rollout; unless one was set, all its calls are trained."""
-    route: Route = session.attached.setdefault(_NAME, Route(session))
+    route: Route = session.attached.get(_NAME) or session.attached.setdefault(_NAME, Route(session))
     return route
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from art_core.plugins import Integration, Verb
+from art_core.plugins import Integration, Verb, made_with
 from art_core.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -21,14 +21,9 @@ def make_agent(options: Mapping[str, Any]) -> McpAgent:
     Raises:
         InputError: an unknown option, or a value that cannot be used.
     """
-    from art_core.errors import InputError
-
     from .agent import McpAgent
 
-    try:
-        return McpAgent(**options)
-    except TypeError as error:
-        raise InputError(f"agent kind 'mcp' does not take these options: {error}") from error
+    return made_with(McpAgent, options, what="agent kind 'mcp'")
 
 
 def make_scenarios(options: Mapping[str, Any]) -> Iterable[Scenario]:

@@ -12,6 +12,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 import art_core as art
 from art_integrations.langgraph import install, installed, uninstall
+from tests.threads import in_a_pool, in_a_thread
 
 from .graphs import END, START, Chat, StateGraph, production_model
 from .running import run, said
@@ -57,17 +58,6 @@ async def test_a_judge_inside_the_rollout_answers_itself():
     trajectory = await run(graph_of(node), ["Noon."])
     assert said(trajectory) == ["Noon."]
     assert trajectory.output["messages"][-1].content == "fair"
-
-
-def in_a_thread(call):
-    thread = threading.Thread(target=call)
-    thread.start()
-    thread.join()
-
-
-def in_a_pool(call):
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(call)
 
 
 @pytest.mark.parametrize("start", [in_a_thread, in_a_pool])

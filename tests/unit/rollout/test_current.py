@@ -13,6 +13,7 @@ import pytest
 import art_core as art
 from art_core.rollout.current import ancestor, bind, current, no_capture, watch
 from art_core.rollout.session import Session
+from tests.threads import in_a_pool, in_a_thread
 
 
 @pytest.fixture(autouse=True)
@@ -39,17 +40,6 @@ def seen_by(run):
     return found[0]
 
 
-def thread(work):
-    started = threading.Thread(target=work)
-    started.start()
-    started.join()
-
-
-def pool(work):
-    with ThreadPoolExecutor(1) as workers:
-        workers.submit(work).result()
-
-
 def test_outside_there_is_none():
     assert (current(), ancestor()) == (None, None)
 
@@ -70,13 +60,13 @@ async def test_tasks_and_to_thread_inherit_it(session):
     assert await task is session
 
 
-@pytest.mark.parametrize("run", [thread, pool])
+@pytest.mark.parametrize("run", [in_a_thread, in_a_pool])
 def test_a_raw_thread_only_descends_from_it_and_only_while_somebody_watches(session, run):
     with bind(session):
         assert seen_by(run) == (None, None)
         end = watch()
         assert seen_by(run) == (None, session)
-        assert seen_by(lambda work: thread(lambda: run(work))) == (None, session)
+        assert seen_by(lambda work: in_a_thread(lambda: run(work))) == (None, session)
         end()
         assert seen_by(run) == (None, None)
 
@@ -85,7 +75,7 @@ def test_a_raw_thread_with_a_copied_context_is_inside(session):
     end = watch()
     with bind(session):
         context = contextvars.copy_context()
-        assert seen_by(lambda work: thread(lambda: context.run(work))) == (session, None)
+        assert seen_by(lambda work: in_a_thread(lambda: context.run(work))) == (session, None)
     end()
 
 
@@ -102,7 +92,7 @@ def test_no_capture_hides_it_from_everything_below(session):
     end = watch()
     with bind(session), no_capture():
         assert (current(), ancestor()) == (None, None)
-        assert seen_by(thread) == (None, None)
+        assert seen_by(in_a_thread) == (None, None)
     end()
 
 

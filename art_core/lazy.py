@@ -1,0 +1,34 @@
+"""Public names of a package that are imported when they are first used, so that the package itself stays light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from .errors import MissingExtra
+
+__all__ = ["names_of_extra"]
+
+
+def names_of_extra(
+    package: str, homes: Mapping[str, str], *, extra: str, needs: tuple[str, ...]
+) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` for names that live in its submodules ``homes`` and need an extra.
+
+    It raises ``MissingExtra`` where one of the packages ``needs`` is not installed; any other failed import escapes as it is.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            module = import_module(f".{homes[name]}", package)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing in needs:
+                raise MissingExtra(missing, extra) from error
+            raise
+        return getattr(module, name)
+
+    return find
