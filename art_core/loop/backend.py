@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 from art_core.inference.protocol import Policy
 from art_core.training.config import StepReport
-from art_core.trajectory.graph import PolicyVersion
+from art_core.trajectory.graph import DEFAULT_ADAPTER, PolicyVersion
 from art_core.trajectory.samples import TrainingSample
 
 __all__ = ["ADAPTER", "Backend"]
 
-ADAPTER = "default"
+ADAPTER = DEFAULT_ADAPTER
 """The name of the one adapter a run trains."""
 
 

@@ -17,15 +17,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from art_core.errors import ArtError, InputError, LimitReached, ProviderError, describe
+from art_core.inference.original import OriginalPolicy
 from art_core.inference.protocol import Interrupted, Policy
 from art_core.messages import Message, ToolSpec
 from art_core.scenario import Scenario
-from art_core.trajectory.graph import Turn
+from art_core.trajectory.graph import DEFAULT_ADAPTER, Turn
 from art_core.trajectory.recorder import Recorder
-from art_core.trajectory.trajectory import ToolEvent, Trajectory
+from art_core.trajectory.trajectory import ModelCall, ToolEvent, Trajectory
 
 from .current import no_capture
 from .limits import Limits
+from .selection import Selection
 from .side_loop import side_loop
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ class Session:
         """The first limit the rollout ran into."""
         self.finished = False
         """Set by the runner when the trajectory is complete; nothing is added to it afterwards."""
+        self.selection = Selection()
+        """Which calls of the agent's models are trained; an agent may set it before its first call."""
         self.attached: dict[str, Any] = {}
         """What integrations keep with the rollout, each under its own name."""
         self._started = time.monotonic()
@@ -106,7 +110,8 @@ class Session:
     ) -> Turn:
         """One model call: the policy answers ``messages``, the turn is recorded and returned.
 
-        ``about``, who calls, becomes ``metadata["call"]`` of the turn. Turns that run side by side are each capped by the tokens left when they began.
+        ``about``, who calls, becomes ``metadata["call"]`` of the turn; its ``adapter`` is the one that answers. Turns that run side
+        by side are each capped by the tokens left when they began.
 
         Raises:
             LimitReached: a limit is used up, or the rollout is over.
@@ -124,6 +129,8 @@ class Session:
             self._check_turn()
             self._in_flight += 1
         started = self.elapsed()
+        if (adapter := about.pop("adapter", DEFAULT_ADAPTER)) != DEFAULT_ADAPTER:
+            params = {**params, "adapter": adapter}
         try:
             with no_capture():  # a policy's own calls are not those of the agent
                 turn = await self.policy.complete(self, messages, tools, self._capped(params))
@@ -220,6 +227,22 @@ class Session:
             self.count("late_results")
         else:
             self.trajectory.events.append(event)
+
+    def adapter_for(self, about: Mapping[str, Any]) -> str | None:
+        """The adapter that answers a call of one of the agent's own models, from what is known about the call; None if the
+        model itself is to answer and the call to be recorded with ``record_model_call``."""
+        return None if isinstance(self.policy, OriginalPolicy) else self.selection.adapter_for(about)
+
+    def record_model_call(self, call: ModelCall) -> None:
+        """Record what a model that is not the policy was asked and said; counted in ``metrics["environment_model_calls"]``.
+
+        One that comes when the trajectory is already finished is ignored and counted in ``metrics["late_results"]``.
+        """
+        if self.finished:
+            self.count("late_results")
+            return
+        self.trajectory.model_calls.append(call)
+        self.count("environment_model_calls")
 
     def count(self, name: str, by: float = 1) -> None:
         """Add ``by`` to ``trajectory.metrics[name]``; safe from any thread."""

@@ -18,9 +18,11 @@ from typing import Any, Literal, get_args
 from art_core.errors import InputError
 from art_core.messages import Message, ToolSpec
 
-__all__ = ["FinishReason", "PolicyVersion", "Span", "TokenGraph", "Turn"]
+__all__ = ["DEFAULT_ADAPTER", "FinishReason", "PolicyVersion", "Span", "TokenGraph", "Turn"]
 
 FinishReason = Literal["stop", "length", "abort"]
+DEFAULT_ADAPTER = "default"
+"""The adapter of a run that trains only one, unless it is given a name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

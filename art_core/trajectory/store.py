@@ -21,7 +21,7 @@ from art_core.scenario import Scenario
 
 from .graph import PolicyVersion, Span, TokenGraph, Turn
 from .plain import pack, unpack
-from .trajectory import ToolEvent, Trajectory
+from .trajectory import ModelCall, ToolEvent, Trajectory
 
 __all__ = ["SCHEMA", "CutRecord", "append", "from_record", "read", "to_record"]
 
@@ -38,6 +38,7 @@ _EVENT_FIELDS = (
     *("turn", "call_id", "name", "arguments", "result", "error", "structured"),
     *("started_s", "ended_s", "metadata"),
 )
+_CALL_PLAIN = ("error", "input_tokens", "output_tokens", "started_s", "ended_s")
 _lock = threading.Lock()
 
 
@@ -49,6 +50,7 @@ def to_record(trajectory: Trajectory) -> dict[str, Any]:
     """The trajectory as a strict-JSON object."""
     toolsets: list[tuple[ToolSpec, ...]] = []
     turns = [_turn_record(turn, toolsets) for turn in trajectory.graph]
+    model_calls = [_call_record(call, toolsets) for call in trajectory.model_calls]
     scenario = trajectory.scenario
     return {
         "schema": SCHEMA,
@@ -63,6 +65,7 @@ def to_record(trajectory: Trajectory) -> dict[str, Any]:
         "toolsets": [[pack(tool.to_wire()["function"]) for tool in tools] for tools in toolsets],
         "turns": turns,
         "events": [{name: pack(getattr(event, name)) for name in _EVENT_FIELDS} for event in trajectory.events],
+        "model_calls": model_calls,
     }
 
 
@@ -164,8 +167,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _turn_record(turn: Turn, toolsets: list[tuple[ToolSpec, ...]]) -> dict[str, Any]:
-    if turn.tools not in toolsets:
-        toolsets.append(turn.tools)
     return {
         **{name: getattr(turn, name) for name in _TURN_PLAIN},
         "context_ids": list(turn.context_ids),
@@ -174,9 +175,36 @@ def _turn_record(turn: Turn, toolsets: list[tuple[ToolSpec, ...]]) -> dict[str, 
         "versions": [[span.start, span.version.adapter, span.version.step] for span in turn.versions],
         "messages": [pack(message.to_record()) for message in turn.messages],
         "reply": pack(turn.reply.to_record()),
-        "tools": toolsets.index(turn.tools),
+        "tools": _toolset(turn.tools, toolsets),
         "metadata": pack(turn.metadata),
     }
+
+
+def _call_record(call: ModelCall, toolsets: list[tuple[ToolSpec, ...]]) -> dict[str, Any]:
+    return {
+        **{name: getattr(call, name) for name in _CALL_PLAIN},
+        "messages": [pack(message.to_record()) for message in call.messages],
+        "reply": None if call.reply is None else pack(call.reply.to_record()),
+        "tools": _toolset(call.tools, toolsets),
+        "metadata": pack(call.metadata),
+    }
+
+
+def _toolset(tools: tuple[ToolSpec, ...], toolsets: list[tuple[ToolSpec, ...]]) -> int:
+    """The place of ``tools`` among the sets of the record, which they join if they are new."""
+    if tools not in toolsets:
+        toolsets.append(tools)
+    return toolsets.index(tools)
+
+
+def _call(record: Mapping[str, Any], toolsets: list[tuple[ToolSpec, ...]]) -> ModelCall:
+    return ModelCall(
+        **{name: record[name] for name in _CALL_PLAIN},
+        messages=tuple(Message.from_record(unpack(message)) for message in record["messages"]),
+        reply=None if record["reply"] is None else Message.from_record(unpack(record["reply"])),
+        tools=toolsets[record["tools"]],
+        metadata=unpack(record["metadata"]),
+    )
 
 
 def _turn(record: Mapping[str, Any], toolsets: list[tuple[ToolSpec, ...]]) -> Turn:
@@ -203,6 +231,7 @@ def _trajectory(record: Mapping[str, Any]) -> Trajectory:
         ),
         graph=TokenGraph(_turn(turn, toolsets) for turn in record["turns"]),
         events=[ToolEvent(**{name: unpack(event[name]) for name in _EVENT_FIELDS}) for event in record["events"]],
+        model_calls=[_call(call, toolsets) for call in record.get("model_calls", ())],  # younger than the schema
         **{name: record[name] for name in _TRAJECTORY_PLAIN},
         **{name: unpack(record[name]) for name in _TRAJECTORY_PACKED},
     )

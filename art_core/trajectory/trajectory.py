@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from art_core.errors import InputError
-from art_core.messages import Message
+from art_core.messages import Message, ToolSpec
 from art_core.scenario import Scenario
 
 from .graph import TokenGraph, Turn
 from .samples import TrainingSample, samples_of
 
-__all__ = ["Reward", "ToolEvent", "Trajectory", "TrajectoryGroup"]
+__all__ = ["ModelCall", "Reward", "ToolEvent", "Trajectory", "TrajectoryGroup"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,25 @@ class ToolEvent:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """One call of a model that is not the policy: part of the environment, never trained."""
+
+    messages: tuple[Message, ...]
+    reply: Message | None
+    """None where the call failed."""
+    tools: tuple[ToolSpec, ...] = ()
+    error: str | None = None
+    input_tokens: int | None = None
+    """As the provider counts them; None where it does not tell."""
+    output_tokens: int | None = None
+    started_s: float = 0.0
+    """Seconds since the rollout began."""
+    ended_s: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Who called, as far as that is known: ``model``, ``provider``, ``node``, ..."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Trajectory:
     """Everything one rollout did.
@@ -71,6 +90,8 @@ class Trajectory:
     group_id: str = ""
     graph: TokenGraph = field(default_factory=TokenGraph)
     events: list[ToolEvent] = field(default_factory=list)
+    model_calls: list[ModelCall] = field(default_factory=list)
+    """Calls of other models, in the order they ended."""
     output: Any = None
     """What the agent returned."""
     reward: float | None = None

@@ -12,12 +12,12 @@ from langgraph.types import Command
 
 from art_core.cli.references import load_reference
 from art_core.errors import InputError, LimitReached
+from art_core.rollout.selection import Select, Selection
 from art_core.rollout.session import Session
 from art_core.scenario import Scenario
 
 from .graphs import check_graph, input_for, isolated, made_by
 from .hook import install
-from .route import Route, Select, set_route
 
 __all__ = ["LangGraphAgent"]
 
@@ -30,8 +30,8 @@ class LangGraphAgent:
             the config; it may be async).
         input: makes the graph's input from a scenario. Unless given, a text or a list of messages becomes ``{"messages": ...}``, or the
             one field that the graph takes, and an object is the input itself.
-        train: which model calls are trained: the name of a model, node or agent, several of them, or a function of what
-            ``caller.describe_caller`` tells; all unless given. The others run as in production.
+        train: which model calls are trained: the name of a model, node or agent, several of them, such names and the adapter of
+            each, or a function of what ``caller.describe_caller`` tells; all unless given. The others run as in production.
         on_interrupt: answers interrupts: a function, sync or async, of the list of interrupts that returns what the graph is resumed
             with. Without it an interrupt ends the rollout with an error.
         config: the config of every run; ``configurable.thread_id`` is the rollout's own.
@@ -60,9 +60,8 @@ class LangGraphAgent:
         found = load_reference(graph, what="graph") if isinstance(graph, str) else graph
         self._factory = found if callable(found) and not isinstance(found, Pregel) else None
         self._graph = None if self._factory else check_graph(found)
-        Route.check(train)
+        self._selection = Selection(train)
         self._input = input
-        self._train = train
         self._on_interrupt = on_interrupt
         self._config = dict(config or {})
         self._context = context
@@ -77,7 +76,7 @@ class LangGraphAgent:
             InputError: the scenario does not fit the graph, or nobody answers its interrupts.
             LimitReached: the graph took more than ``steps`` steps.
         """
-        set_route(session, self._train)
+        session.selection = self._selection
         config = self._config_for(session)
         graph = self._graph if self._factory is None else check_graph(await made_by(self._factory, config))
         assert graph is not None

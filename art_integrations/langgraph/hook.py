@@ -25,8 +25,7 @@ from art_core.errors import InputError
 from art_core.rollout.current import ancestor, current, watch
 
 from .caller import describe_caller
-from .model import PolicyModel, call_header
-from .route import Route, route_of
+from .model import PolicyModel, call_header, model_for
 from .translate import translate
 
 __all__ = ["install", "installed", "uninstall"]
@@ -118,13 +117,14 @@ def _answerer(
         if (started_by := ancestor()) is not None:
             raise InputError(_raw_thread(type(model).__name__, started_by.rollout_id))
         return model, kwargs
-    route: Route = route_of(session)
     about = describe_caller(model, _metadata(args, kwargs))
-    if not route.trains(about):
+    adapter = session.adapter_for(about)
+    if adapter is None:
+        session.count("environment_model_calls")
         return model, kwargs
     own = {name: value for name, value in kwargs.items() if name not in _PLUMBING}
     plumbing = {name: value for name, value in kwargs.items() if name in _PLUMBING}
-    return route.model_for(model), {**plumbing, **translate(own), "extra_headers": call_header(about)}
+    return model_for(session, model), {**plumbing, **translate(own), "extra_headers": call_header(about, adapter)}
 
 
 def _metadata(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:

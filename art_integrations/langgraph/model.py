@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,10 @@ from pydantic import SecretStr
 from art_core.rollout.session import Session
 from art_core.rollout.transports import BASE_URL, CALL_HEADER, AsyncTransport, SyncTransport
 
-__all__ = ["PolicyModel", "call_header", "policy_model", "standing_in_for"]
+__all__ = ["PolicyModel", "call_header", "model_for"]
+
+_NAME = "langgraph.model"
+_lock = threading.Lock()
 
 
 _KEPT = {
@@ -31,8 +35,16 @@ class PolicyModel(ChatOpenAI):
     """Whose calls are turns of a rollout."""
 
 
-def policy_model(session: Session) -> PolicyModel:
-    """The model of one rollout; it never retries and caches nothing."""
+def model_for(session: Session, origin: BaseChatModel) -> PolicyModel:
+    """The policy's model of a rollout, in the place of ``origin``; for calls from any thread."""
+    with _lock:
+        if _NAME not in session.attached:
+            session.attached[_NAME] = _policy_model(session)
+    return _standing_in_for(origin, session.attached[_NAME])
+
+
+def _policy_model(session: Session) -> PolicyModel:
+    """It never retries and caches nothing."""
     return PolicyModel(
         model="policy",
         base_url=BASE_URL,
@@ -48,7 +60,7 @@ def policy_model(session: Session) -> PolicyModel:
     )
 
 
-def standing_in_for(origin: BaseChatModel, model: PolicyModel) -> PolicyModel:
+def _standing_in_for(origin: BaseChatModel, model: PolicyModel) -> PolicyModel:
     """``model`` with what ``origin`` was made with: callbacks, tags and metadata, so that observers see it in its place, and the
     longest reply and the texts that end it."""
     own: dict[str, Any] = {}
@@ -59,6 +71,6 @@ def standing_in_for(origin: BaseChatModel, model: PolicyModel) -> PolicyModel:
     return model.model_copy(update=own) if own else model
 
 
-def call_header(about: Mapping[str, Any]) -> dict[str, str]:
-    """The header that tells the session who calls."""
-    return {CALL_HEADER: json.dumps(about)}
+def call_header(about: Mapping[str, Any], adapter: str) -> dict[str, str]:
+    """The header that tells the session who calls, and which adapter is to answer."""
+    return {CALL_HEADER: json.dumps({**about, "adapter": adapter})}

@@ -14,7 +14,7 @@ from art_core.messages import MalformedCall, Message, ToolCall, ToolSpec
 from art_core.scenario import Scenario
 from art_core.trajectory.graph import PolicyVersion, Span, TokenGraph, Turn
 from art_core.trajectory.store import CutRecord, append, from_record, read, to_record
-from art_core.trajectory.trajectory import ToolEvent, Trajectory
+from art_core.trajectory.trajectory import ModelCall, ToolEvent, Trajectory
 
 TASK = Scenario("s1", "What is 1+1?", expected="2", metadata={"level": 1})
 ADD = ToolSpec(name="add", parameters={"type": "object", "properties": {"a": {"type": "number"}}})
@@ -304,3 +304,27 @@ def test_samples_are_the_same_after_a_round_trip() -> None:
     assert row.token_ids.tolist() == again.token_ids.tolist()
     assert row.logprobs.tolist() == again.logprobs.tolist()
     assert replace(row.version) == again.version
+
+
+def test_calls_of_other_models_come_back_as_they_were(tmp_path):
+    call = ModelCall(
+        messages=(Message(role="user", content="Is it noon?"),),
+        reply=Message(role="assistant", content="Yes."),
+        tools=(ToolSpec(name="clock", description="Tell the time.", parameters={"type": "object"}),),
+        input_tokens=7,
+        output_tokens=2,
+        started_s=0.5,
+        ended_s=1.5,
+        metadata={"model": "gpt-5", "node": "judge"},
+    )
+    failed = ModelCall(messages=call.messages, reply=None, error="RateLimitError: slow down")
+    told = Trajectory(scenario=TASK, rollout_id="r", model_calls=[call, failed])
+    append(tmp_path / "t.jsonl", told)
+    (again,) = read(tmp_path / "t.jsonl")
+    assert again.model_calls == [call, failed]
+
+
+def test_a_record_from_before_there_were_other_models_can_be_read():
+    record = to_record(Trajectory(scenario=TASK, rollout_id="r"))
+    del record["model_calls"]
+    assert from_record(record).model_calls == []
