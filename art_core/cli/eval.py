@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from art_core.errors import InputError
-from art_core.loop.backend import ADAPTER
 from art_core.loop.config import TrainConfig
 from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
 from art_core.loop.retention import best_step
@@ -20,13 +19,13 @@ from art_core.loop.run import open_backend
 from art_core.loop.rundir import RunDir
 from art_core.loop.splits import Splits
 from art_core.loop.start import own_start
+from art_core.loop.versions import Versions, adapters_of
 from art_core.observe.metrics import read_metrics
 from art_core.observe.progress import Progress
 from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario, load_scenarios
 from art_core.training.manifest import latest
-from art_core.trajectory.graph import PolicyVersion
 
 from .train import remake
 
@@ -138,19 +137,22 @@ async def _measure(
     reward: RewardLike,
     progress: Progress,
 ) -> Evaluation:
-    backend = await asyncio.to_thread(open_backend, base_model, config)
+    versions = Versions(adapters_of(agent))
+    backend = await asyncio.to_thread(open_backend, base_model, config, versions.adapters)
     try:
-        version, step = PolicyVersion(ADAPTER, 0), 0
+        step = 0
         if checkpoint is not None:
             extra = await asyncio.to_thread(backend.load, checkpoint)
-            version, step = PolicyVersion(ADAPTER, int(extra["updates"])), int(extra["step"])
-            await backend.publish(version)
+            step = int(extra["step"])
+            versions.restore(extra["updates"])
+            for version in versions:
+                await backend.publish(version)
         progress.evaluating(checkpoint.name if checkpoint else "start" if config.lora.start else "base", len(scenarios))
         began = time.monotonic()
         rollouts = await evaluate(
             agent,
             scenarios,
-            backend.policy(version),
+            backend.policy(*versions),
             reward=reward,
             concurrency=config.rollout.concurrency,
             limits=config.rollout.limits,
@@ -164,7 +166,7 @@ async def _measure(
         split=split,
         label="step",
         step=step,
-        version=str(version),
+        version=str(versions),
         outcomes=outcomes_of(rollouts),
         seconds=time.monotonic() - began,
     )

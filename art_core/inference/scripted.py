@@ -36,7 +36,7 @@ _UNBOUNDED = 1 << 30
 class ScriptedPolicy:
     """Answers from a list, one entry per call over all rollouts, or from a callable ``(messages, tools) -> reply``.
 
-    A callable may be async. Logprobs are a function of the session's random key and the position.
+    A callable may be async. Of a rollout with several adapters it answers as each of them. Logprobs are a function of the session's random key and the position.
 
     >>> ScriptedPolicy(["It is noon."]).remaining
     1
@@ -71,7 +71,8 @@ class ScriptedPolicy:
         """
         temperature = 0.0 if session.evaluating else 1.0
         base = SamplingParams(temperature=temperature, max_tokens=_UNBOUNDED, stop_ids=self.renderer.stop_ids)
-        wish = resolve_params(params, base, evaluating=session.evaluating)
+        asked = {name: value for name, value in params.items() if name != "adapter"}
+        wish = resolve_params(asked, base, evaluating=session.evaluating)
         turn_id = session.recorder.next_id()
         prompt = build_prompt(self.renderer, session.recorder, messages, tools)
         given = await self._next(messages, tools)
@@ -87,7 +88,7 @@ class ScriptedPolicy:
             completion_ids=ids,
             logprobs=tuple(-0.1 - randomness.uniform(key, index) for index in range(len(ids))),
             temperature=wish.sampling.temperature,
-            versions=(Span(0, self.version),),
+            versions=(Span(0, replace(self.version, adapter=params.get("adapter", self.version.adapter))),),
             finish_reason=finish,
             not_trainable=wish.sampling.not_trainable,
             reply=reply,

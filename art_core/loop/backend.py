@@ -12,27 +12,25 @@ from typing import Any, Protocol
 
 from art_core.inference.protocol import Policy
 from art_core.training.config import StepReport
-from art_core.trajectory.graph import DEFAULT_ADAPTER, PolicyVersion
+from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.samples import TrainingSample
 
-__all__ = ["ADAPTER", "Backend"]
-
-ADAPTER = DEFAULT_ADAPTER
-"""The name of the one adapter a run trains."""
+__all__ = ["Backend"]
 
 
 class Backend(Protocol):
-    """Samples, trains and keeps one adapter.
+    """Samples, trains and keeps the adapters of a run: one named ``default``, or several, each with its own optimizer.
 
-    A new backend holds a fresh adapter that changes nothing, or the one that ``lora.start`` names, and serves it as version
+    A new backend holds fresh adapters that change nothing, or the one that ``lora.start`` names, and serves each as its version 0,
     ``default@0``.
     """
 
-    def policy(self, version: PolicyVersion) -> Policy:
-        """A policy that answers with exactly ``version``, at the temperature configured for what a session is: training or evaluating.
+    def policy(self, *versions: PolicyVersion) -> Policy:
+        """A policy that answers with exactly ``versions``, one for each adapter, at the temperature configured for what a session is:
+        training or evaluating.
 
         Raises:
-            ProviderError: ``version`` is not the one being served.
+            ProviderError: one of them is not being served.
         """
         ...
 
@@ -42,7 +40,7 @@ class Backend(Protocol):
         advantages: Sequence[float],
         on_progress: Callable[[float], None] | None = None,
     ) -> StepReport:
-        """One training step on rows and their advantages, parallel to each other. Called in a worker thread.
+        """One training step of one adapter, on rows of it and their advantages, parallel to each other. Called in a worker thread.
 
         ``on_progress`` is told the fraction done.
 
@@ -52,11 +50,11 @@ class Backend(Protocol):
         ...
 
     async def publish(self, version: PolicyVersion) -> None:
-        """Serve the current adapter as ``version``; returns once requests for it are answered by it."""
+        """Serve the present state of ``version.adapter`` as ``version``; returns once requests for it are answered by it."""
         ...
 
     def save(self, directory: Path, extra: Mapping[str, Any]) -> None:
-        """Write a whole checkpoint with ``extra`` (JSON data) in it, in one move. Called in a worker thread."""
+        """Write a whole checkpoint of all adapters with ``extra`` (JSON data) in it, in one move. Called in a worker thread."""
         ...
 
     def load(self, directory: Path) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 from art_core.errors import NotTrainable, RewardError
 from art_core.observe.ledger import Fate, Ledger
 from art_core.training.advantages import EPSILON, Baseline, Scale, has_spread, step_advantages
+from art_core.trajectory.graph import Turn
 from art_core.trajectory.samples import TrainingSample
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
@@ -33,6 +34,8 @@ class Batch:
     advantages: list[float] = field(default_factory=list)
     """One per sample."""
     ledger: Ledger = field(default_factory=Ledger)
+    by_adapter: dict[str, Ledger] = field(default_factory=dict)
+    """The account of each adapter: the rollouts it answered in, and its tokens."""
     fates: dict[str, Fate] = field(default_factory=dict)
     """Rollout id → fate."""
     rewards: list[float] = field(default_factory=list)
@@ -138,6 +141,15 @@ def _enter(batch: Batch, trajectory: Trajectory, fate: Fate, rows: list[Training
         trained_tokens=sum(row.trained_tokens for row in rows) if fate == "trained" else None,
         truncated=trajectory.truncated,
     )
+    for adapter in sorted(turns := _by_adapter(trajectory)):
+        batch.by_adapter.setdefault(adapter, Ledger()).add_rollout(
+            fate,
+            sampled_tokens=sum(len(turn.completion_ids) for turn in turns[adapter]),
+            trained_tokens=sum(row.trained_tokens for row in rows if row.adapter == adapter)
+            if fate == "trained"
+            else None,
+            truncated=any(turn.finish_reason == "length" for turn in turns[adapter]),
+        )
     batch.fates[trajectory.rollout_id] = fate
     batch.forks.update(turn.fork for turn in trajectory.graph if turn.fork is not None)
     batch.samples.extend(rows)
@@ -146,6 +158,13 @@ def _enter(batch: Batch, trajectory: Trajectory, fate: Fate, rows: list[Training
         batch.parts.append(trajectory.reward_parts)
         if trajectory.success is not None:
             batch.successes.append(trajectory.success)
+
+
+def _by_adapter(trajectory: Trajectory) -> dict[str, list[Turn]]:
+    turns: dict[str, list[Turn]] = {}
+    for turn in trajectory.graph:
+        turns.setdefault(turn.adapter, []).append(turn)
+    return turns
 
 
 def _complaint(groups: Sequence[TrajectoryGroup]) -> str:

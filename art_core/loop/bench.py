@@ -20,7 +20,7 @@ from art_core.inference.local_policy import LocalPolicy
 from art_core.inference.protocol import SamplingParams
 from art_core.models.config import Precision
 from art_core.rendering.renderer import Renderer
-from art_core.trajectory.graph import PolicyVersion
+from art_core.trajectory.graph import DEFAULT_ADAPTER, PolicyVersion
 from art_core.trajectory.samples import TrainingSample
 
 try:
@@ -39,12 +39,11 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra(error.name, "train") from error
 
-from .backend import ADAPTER
 from .subject import Subject
 
 __all__ = ["Bench", "row_of"]
 
-_SERVED = PolicyVersion(ADAPTER, 1)
+_SERVED = PolicyVersion(DEFAULT_ADAPTER, 1)
 
 
 class Bench:
@@ -187,6 +186,6 @@ def row_of(
         logprobs=values,
         temperature=temperature,
         version=_SERVED,
-        adapter=ADAPTER,
+        adapter=DEFAULT_ADAPTER,
         rollout_id=rollout_id,
     )

@@ -12,12 +12,12 @@ from art_core.rollout.group import gather
 from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario
 from art_core.trajectory import store
-from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
 from .config import TrainConfig
 from .journal import recover
 from .rundir import RunDir
+from .versions import Versions
 
 __all__ = ["Experience", "gather_step"]
 
@@ -39,19 +39,19 @@ async def gather_step(
     agent: Agent,
     reward: RewardLike,
     policy: Policy,
-    version: PolicyVersion,
+    versions: Versions,
     config: TrainConfig,
     directory: RunDir,
     on_rollout: Callable[[Trajectory], None],
     warn: Callable[[str], None],
 ) -> Experience:
-    """Gather step ``number`` with ``policy``, which serves ``version``; ``on_rollout`` is told of every rollout, found or new."""
+    """Gather step ``number`` with ``policy``, which serves ``versions``; ``on_rollout`` is told of every rollout, found or new."""
     settings, path = config.rollout, directory.journal(number)
     found = recover(
         path,
         scenarios,
         group_size=settings.group_size,
-        version=version,
+        versions=versions,
         deterministic=config.deterministic,
         scored_later=isinstance(reward, GroupReward),
         on_problem=warn,

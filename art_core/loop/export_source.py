@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from art_core.errors import InputError, MissingExtra
+from art_core.models.adapter import only_adapter
 from art_core.training.manifest import MANIFEST, Found, verify
 
 from .rundir import RunDir
@@ -65,6 +66,7 @@ def _of_run(run: RunDir, step: int | None, model: str | None) -> AdapterSource:
         wanted = f"no checkpoint {path.name}" if path else "no whole checkpoint"
         raise InputError(f"run {str(run.path)!r} has {wanted}; those of these steps are there: {kept or 'none'}")
     verify(path)
+    path = only_adapter(path)
     return _with_run(run, path, model, notes)
 
 

@@ -8,7 +8,7 @@ nothing, a rollout that a time limit cut off.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from art_core.errors import InputError
@@ -27,7 +27,7 @@ def recover(
     scenarios: Sequence[Scenario],
     *,
     group_size: int,
-    version: PolicyVersion,
+    versions: Container[PolicyVersion],
     deterministic: bool = False,
     scored_later: bool = False,
     on_problem: Callable[[str], None],
@@ -36,7 +36,7 @@ def recover(
 
     Args:
         path: the journal; of two records of one rollout the later one counts. It need not exist.
-        version: the weights that must have sampled every turn.
+        versions: the weights that must have sampled every turn.
         deterministic: leave out what a time limit decided.
         scored_later: the reward is asked again for rollouts that have none. Otherwise a group without any is left out:
             what kept it from having one may have been mended since.
@@ -59,7 +59,7 @@ def recover(
             t
             for t in records.values()
             if t.scenario.id == scenario.id
-            and _usable(t, scenario, version)
+            and _usable(t, scenario, versions)
             and not (deterministic and decided_by_time(t))
         ]
         siblings.sort(key=lambda t: int(t.rollout_id.rsplit("-", 1)[1]))
@@ -70,7 +70,7 @@ def recover(
     return found
 
 
-def _usable(trajectory: Trajectory, scenario: Scenario, version: PolicyVersion) -> bool:
+def _usable(trajectory: Trajectory, scenario: Scenario, versions: Container[PolicyVersion]) -> bool:
     if trajectory.stop_reason in (None, "cancelled") or trajectory.scenario != scenario:
         return False
-    return all(span.version == version for turn in trajectory.graph for span in turn.versions)
+    return all(span.version in versions for turn in trajectory.graph for span in turn.versions)

@@ -24,6 +24,7 @@ from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent, AgentWithTools
 from art_core.scenario import Scenarios
 from art_core.training.manifest import latest
+from art_core.trajectory.graph import DEFAULT_ADAPTER
 
 from .backend import Backend
 from .config import TrainConfig
@@ -38,6 +39,7 @@ from .start import own_start
 from .stopping import Clock
 from .summary import conclude
 from .training_run import TrainingRun
+from .versions import Versions, adapters_of
 
 __all__ = ["RunResult", "atrain", "open_backend", "train"]
 
@@ -97,7 +99,9 @@ async def atrain(
             record["config"] = settings.to_dict()
             directory.write_record(record)
         model = str(record["base_model"])
-        opened = await stack.enter_async_context(_backend(backend, model, settings, directory, fresh=resume is None))
+        versions = Versions(adapters_of(agent))
+        opening = _backend(backend, model, settings, directory, versions.adapters, fresh=resume is None)
+        opened = await stack.enter_async_context(opening)
         _record_computing(directory, record, opened, settings)
         if settings.deterministic:
             shown.note("deterministic: every completion is computed as if it were alone, which samples more slowly")
@@ -110,6 +114,7 @@ async def atrain(
             backend=opened,
             config=settings,
             splits=splits,
+            versions=versions,
             directory=directory,
             log=stack.enter_context(MetricsLog(directory.metrics, began=began)),
             progress=shown,
@@ -153,7 +158,7 @@ def train(
     return run_blocking(atrain, agent, scenarios, reward, **options)
 
 
-def open_backend(base_model: str, config: TrainConfig) -> Backend:
+def open_backend(base_model: str, config: TrainConfig, adapters: Sequence[str] = (DEFAULT_ADAPTER,)) -> Backend:
     """The backend for this machine: everything in this process. Loads the model.
 
     Raises:
@@ -161,7 +166,7 @@ def open_backend(base_model: str, config: TrainConfig) -> Backend:
     """
     from .embedded import EmbeddedBackend
 
-    return EmbeddedBackend(base_model, config)
+    return EmbeddedBackend(base_model, config, adapters)
 
 
 async def _go(run: TrainingRun, record: Mapping[str, Any]) -> RunResult:
@@ -204,7 +209,7 @@ async def _restore(run: TrainingRun) -> float:
     run.rows = read_metrics(run.directory.metrics)
     if found.path is not None:
         run.restore(await asyncio.to_thread(run.backend.load, found.path))
-        await run.backend.publish(run.version)
+        await run.publish()
     return time.monotonic() - run.began
 
 
@@ -217,14 +222,20 @@ def _report(run: TrainingRun) -> None:
 
 @contextlib.asynccontextmanager
 async def _backend(
-    given: Backend | None, model: str, config: TrainConfig, directory: RunDir, *, fresh: bool
+    given: Backend | None,
+    model: str,
+    config: TrainConfig,
+    directory: RunDir,
+    adapters: Sequence[str],
+    *,
+    fresh: bool,
 ) -> AsyncIterator[Backend]:
     """The backend to use. If ours cannot be opened, a ``fresh`` run directory is removed again."""
     if given is not None:
         yield given
         return
     try:
-        backend = await asyncio.to_thread(open_backend, model, own_start(config, directory.start))
+        backend = await asyncio.to_thread(open_backend, model, own_start(config, directory.start), adapters)
     except BaseException:
         if fresh:
             shutil.rmtree(directory.path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from art_core.errors import InputError
-from art_core.models.adapter import CONFIG, WEIGHTS, read_shape
+from art_core.models.adapter import CONFIG, WEIGHTS, only_adapter, read_shape
 from art_core.models.config import LoraConfig
 from art_core.training.manifest import MANIFEST, verify, write_directory
 
@@ -99,7 +99,7 @@ def find_start(place: str | Path) -> StartAdapter:
             raise InputError(
                 f"lora.start {str(place)!r} is a run without a whole checkpoint, so there is no adapter to take"
             )
-        path = found
+        path = only_adapter(found)
     if (path / MANIFEST).is_file():
         verify(path)
     return StartAdapter(path=path, base_model=_base_model(path), shape=read_shape(path))

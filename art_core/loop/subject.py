@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from art_core.errors import InputError
+from art_core.models.adapter import only_adapter
 from art_core.models.registry import resolve
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory
@@ -56,7 +57,8 @@ def _run(directory: RunDir) -> Subject:
     if not isinstance(record.get("base_model"), str):
         raise InputError(f"{directory.path / 'run.toml'} names no base_model")
     resolve(record["base_model"])
-    adapter = directory.chosen().path
+    chosen = directory.chosen().path
+    adapter = None if chosen is None else only_adapter(chosen)
     told = "a random adapter, as it has no checkpoint" if adapter is None else f"the adapter of {adapter.name}"
     return Subject(
         title=f"run {directory.path}, with {told}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from art_core.observe.adapters import accounts
 from art_core.observe.ledger import Ledger
 
 from .evaluate import gain
@@ -42,6 +43,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         "best_step": chosen or None,
         "checkpoint": str(checkpoint.relative_to(run.directory.path)) if checkpoint else None,
         "ledger": _ledger(train).to_dict(),
+        **({"adapters": {one.name: one.to_dict() for one in of_each}} if (of_each := accounts(train)) else {}),
         "seconds": _seconds(run.rows),
         "scenarios": _scenarios(run, train),
         "machine": {**record.get("environment", {}), **run.backend.describe()},

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from art_core import workers
-from art_core.errors import InputError, ProviderError, RewardError
+from art_core.errors import InputError, RewardError
 from art_core.observe.metrics import MetricsLog
 from art_core.observe.progress import Progress
 from art_core.observe.sinks import SinkSet
@@ -22,10 +22,9 @@ from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario
 from art_core.trajectory import store
-from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
-from .backend import ADAPTER, Backend
+from .backend import Backend
 from .batch import Batch, make_batch
 from .checkpoints import Checkpoints
 from .config import TrainConfig
@@ -33,11 +32,12 @@ from .curriculum import Curriculum
 from .deterministic import refuse_time_limits
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
 from .experience import gather_step
-from .figures import REPORTED
 from .interrupt import Interrupt
+from .learning import check_versions, figures_of, learn
 from .rundir import RunDir
 from .splits import Schedule, Splits
 from .stopping import Clock, Stop, why_stop
+from .versions import Versions
 
 __all__ = ["TrainingRun"]
 
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class TrainingRun:
-    """A run that goes on. ``step`` and ``updates`` say where it stands; ``rows`` is what metrics.jsonl holds."""
+    """A run that goes on. ``step`` and ``versions`` say where it stands; ``rows`` is what metrics.jsonl holds."""
 
     agent: Agent
     reward: RewardLike
@@ -61,8 +61,8 @@ class TrainingRun:
     checkpoints: Checkpoints = field(init=False)
     rows: list[Row] = field(default_factory=list)
     step: int = 0
-    updates: int = 0
-    """Training steps that changed the weights: the version being served."""
+    versions: Versions = field(default_factory=Versions)
+    """The weights being served: how many training steps changed each adapter."""
     curriculum: Curriculum | None = None
     """What draws the scenarios, if asked for."""
     clock: Clock = field(default_factory=lambda: Clock(limit=None))
@@ -72,11 +72,6 @@ class TrainingRun:
     def __post_init__(self) -> None:
         self._pass_tokens = self.config.training.micro_batch_tokens
         self.checkpoints = Checkpoints(directory=self.directory, config=self.config, warn=self.progress.warn)
-
-    @property
-    def version(self) -> PolicyVersion:
-        """The weights being served."""
-        return PolicyVersion(ADAPTER, self.updates)
 
     async def go(self) -> Stop:
         """Train until there is a reason to stop, and evaluate what came out."""
@@ -109,8 +104,8 @@ class TrainingRun:
             scenarios,
             agent=self.agent,
             reward=self.reward,
-            policy=self.backend.policy(self.version),
-            version=self.version,
+            policy=self.backend.policy(*self.versions),
+            versions=self.versions,
             config=self.config,
             directory=self.directory,
             on_rollout=self._on_rollout,
@@ -127,7 +122,7 @@ class TrainingRun:
             trained_per_group=self.config.trained_per_group,
             max_row_tokens=self.config.max_row_tokens,
         )
-        self._check_versions(groups, batch)
+        check_versions(groups, batch, self.versions)
         self._record(number, groups, batch)
         seconds = {"rollout": time.monotonic() - began}
         figures = await self._train(batch, seconds)
@@ -135,7 +130,7 @@ class TrainingRun:
         if self.curriculum is not None:
             row["curriculum"] = self.curriculum.record(groups)
         start = time.monotonic()
-        extra = {"step": number, "updates": self.updates, "row": row}
+        extra = {"step": number, "updates": self.versions.to_record(), "row": row}
         self.directory.forget_summary()
         await workers.call(self.backend.save, self.directory.checkpoint(number), extra, name="checkpoint")
         seconds["checkpoint"] = time.monotonic() - start
@@ -156,7 +151,7 @@ class TrainingRun:
         scenarios = getattr(self.splits, split)
         if not scenarios or self.interrupt.asked:
             return None
-        if (known := self.evaluated(label, split)) and known.version == str(self.version):
+        if (known := self.evaluated(label, split)) and known.version == str(self.versions):
             return known
         began = time.monotonic()
         self.progress.evaluating(f"step {self.step}" if label == "step" else label, len(scenarios))
@@ -170,7 +165,7 @@ class TrainingRun:
             split=split,
             label=label,
             step=self.step,
-            version=str(self.version),
+            version=str(self.versions),
             outcomes=outcomes_of(rollouts),
             seconds=seconds,
         )
@@ -226,14 +221,19 @@ class TrainingRun:
         """Load and publish the adapter of an earlier step, to be measured."""
         self.progress.note(f"the best adapter is that of step {step}")
         extra = await workers.call(self.backend.load, self.directory.checkpoint(step), name="checkpoint")
-        self.updates = int(extra["updates"])
-        await self.backend.publish(self.version)
+        self.versions.restore(extra["updates"])
+        await self.publish()
+
+    async def publish(self) -> None:
+        """Serve what the backend has loaded."""
+        for version in self.versions:
+            await self.backend.publish(version)
 
     async def _evaluate(self, scenarios: Sequence[Scenario]) -> list[Trajectory]:
         return await evaluate(
             self.agent,
             scenarios,
-            self.backend.policy(self.version),
+            self.backend.policy(*self.versions),
             reward=self.reward,
             concurrency=self.config.rollout.concurrency,
             limits=self.config.rollout.limits,
@@ -246,18 +246,6 @@ class TrainingRun:
         self.progress.rollout_done(trajectory)
         self.sinks.on_rollout(trajectory)
 
-    def _check_versions(self, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
-        """Every token that is to be trained was sampled by the weights being served, and says so."""
-        trained = (t for group in groups for t in group if batch.fates[t.rollout_id] == "trained")
-        for trajectory in trained:
-            for turn in trajectory.graph:
-                found = {str(span.version) for span in turn.versions} or {"weights it does not name"}
-                if turn.trainable and found != {str(self.version)}:
-                    raise ProviderError(
-                        f"rollout {trajectory.rollout_id!r} was sampled by {' and '.join(sorted(found))}, but "
-                        f"{self.version} was published: the engine serves other weights than it says"
-                    )
-
     def _record(self, number: int, groups: Sequence[TrajectoryGroup], batch: Batch) -> None:
         """Replace the journal by the scored records, each with its fate."""
         rollouts = [trajectory for group in groups for trajectory in group]
@@ -265,46 +253,33 @@ class TrainingRun:
             trajectory.metadata["fate"] = batch.fates[trajectory.rollout_id]
         self.directory.write_trajectories(self.directory.journal(number), rollouts)
 
-    async def _train(self, batch: Batch, seconds: dict[str, float]) -> Mapping[str, Any]:
-        """Train on the batch and publish the result; the report's figures, none if there was nothing to train."""
-        if not batch.samples:
-            return {}
-        began = time.monotonic()
-        report = await workers.call(
-            self.backend.train,
-            batch.samples,
-            batch.advantages,
-            lambda fraction: self.progress.training(round(100 * fraction), 100),
-            name="training",
+    async def _train(self, batch: Batch, seconds: dict[str, float]) -> dict[str, Any]:
+        """Train on the batch and have the result served; the figures of the row."""
+        reports = await learn(
+            batch,
+            self.backend,
+            self.versions,
+            seconds=seconds,
+            on_progress=lambda fraction: self.progress.training(round(100 * fraction), 100),
         )
-        seconds["train"] = time.monotonic() - began
-        if report.updated:
-            began = time.monotonic()
-            after = PolicyVersion(ADAPTER, self.updates + 1)
-            await self.backend.publish(after)
-            self.updates = after.step
-            seconds["reload"] = time.monotonic() - began
-        if report.micro_batch_tokens < self._pass_tokens:
-            self._pass_tokens = report.micro_batch_tokens
+        figures = figures_of(batch, reports, self.versions)
+        if (most := figures["micro_batch_tokens"]) is not None and most < self._pass_tokens:
+            self._pass_tokens = most
             self.progress.warn(
-                f"memory ran out in training; from now on at most {self._pass_tokens} tokens go through the model at once"
+                f"memory ran out in training; from now on at most {most} tokens go through the model at once"
             )
-        if report.masked_rollouts:
-            batch.ledger.add("masked_by_ratio", rollouts=report.masked_rollouts, tokens=report.masked_tokens)
-        figures: Mapping[str, Any] = report.to_dict()
         return figures
 
-    def _row(self, batch: Batch, report: Mapping[str, Any], seconds: Mapping[str, float], drawn_tokens: int) -> Row:
+    def _row(self, batch: Batch, figures: Mapping[str, Any], seconds: Mapping[str, float], drawn_tokens: int) -> Row:
         ledger = batch.ledger
         rollout_seconds = max(seconds["rollout"], 1e-9)
         return {
             **batch.figures(),
-            "version": str(self.version),
-            "updated": bool(report.get("updated", False)),
+            "version": str(self.versions),
             "trained_tokens": ledger["trained"].tokens,
             "sampled_tokens": ledger["sampled"].tokens,
             "tokens_per_s": round(drawn_tokens / rollout_seconds, 3),
-            **{name: report.get(name) for name in REPORTED},
+            **figures,
             **{f"seconds_{stage}": round(seconds.get(stage, 0.0), 3) for stage in ("rollout", "train", "reload")},
             "seconds_step": round(sum(seconds.values()), 3),
             "ledger": ledger.to_dict(),
@@ -322,7 +297,8 @@ class TrainingRun:
             InputError: the checkpoint holds no position of a run.
         """
         try:
-            self.step, self.updates, row = int(extra["step"]), int(extra["updates"]), extra["row"]
+            self.step, row = int(extra["step"]), extra["row"]
+            self.versions.restore(extra["updates"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the checkpoint holds no position to go on from: {error}") from error
         if not any(known["kind"] == "train" and known["step"] == self.step for known in self.rows):

@@ -14,7 +14,7 @@ from art_core.errors import InputError
 
 from .config import LoraConfig
 
-__all__ = ["CONFIG", "WEIGHTS", "read_config", "read_shape", "scale_of", "split_name"]
+__all__ = ["CONFIG", "WEIGHTS", "adapters_in", "only_adapter", "read_config", "read_shape", "scale_of", "split_name"]
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -23,6 +23,25 @@ _PREFIX = "base_model.model."
 _SPECIAL = ("use_dora", "rank_pattern", "alpha_pattern", "layer_replication", "alora_invocation_tokens")
 _CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 _PARTIAL = ("layers_to_transform", "layers_pattern", "exclude_modules")
+
+
+def adapters_in(checkpoint: Path) -> list[Path]:
+    """The directories of the adapters in a checkpoint of several; none in one of a single adapter."""
+    return sorted(path.parent for path in checkpoint.glob(f"*/{CONFIG}"))
+
+
+def only_adapter(checkpoint: Path) -> Path:
+    """The directory of the adapter in a checkpoint.
+
+    Raises:
+        InputError: it holds several, each in a directory of its own.
+    """
+    if inside := adapters_in(checkpoint):
+        names = ", ".join(path.name for path in inside)
+        raise InputError(
+            f"{str(checkpoint)!r} holds several adapters ({names}); give the directory of one, such as {inside[0]}"
+        )
+    return checkpoint
 
 
 def read_config(directory: Path) -> dict[str, Any]:

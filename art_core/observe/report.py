@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from . import charts
+from .adapters import accounts
 from .charts import Point, Series
 from .examples import as_text, choose, views
 from .ledger import FATES, MEANINGS, SOURCES, Ledger
@@ -78,6 +79,7 @@ def write_report(run_dir: Path, decode: Callable[[Sequence[int]], str] | None = 
             charts=[loss_chart(run)] if supervised and run.sft_rows else _charts(run),
             ledger=ledger,
             ledger_chart=_ledger_chart(run),
+            adapters=accounts(run.train_rows),
             table=run.train_rows[-MAX_ROWS:],
             hidden_rows=max(0, len(run.train_rows) - MAX_ROWS),
             examples=examples,

@@ -23,7 +23,7 @@ from art_core.inference.local_policy import build_prompt
 from art_core.messages import canonical_json
 from art_core.randomness import rng
 from art_core.rendering.renderer import Renderer
-from art_core.trajectory.graph import PolicyVersion, Turn
+from art_core.trajectory.graph import DEFAULT_ADAPTER, PolicyVersion, Turn
 from art_core.trajectory.recorder import Recorder
 from art_core.trajectory.samples import TrainingSample, samples_of
 
@@ -43,8 +43,6 @@ MEANINGS = {
     "over_long": "rows longer than a row may be",
 }
 """Why something was left out."""
-
-_ADAPTER = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +180,7 @@ def batch(rows: int, *, batch_rows: int, seed: int, step: int) -> list[int]:
 def _rows(record: Record, renderer: Renderer) -> list[TrainingSample]:
     if isinstance(record, Chat):
         return chat_rows(record, renderer)
-    return [replace(row, temperature=1.0, adapter=_ADAPTER) for row in record.trajectory.samples()]
+    return [replace(row, temperature=1.0, adapter=DEFAULT_ADAPTER) for row in record.trajectory.samples()]
 
 
 def _unit(record: Record) -> str:
@@ -221,7 +219,7 @@ def _from_record(record: dict[str, Any]) -> TrainingSample:
         mask=mask,
         logprobs=np.zeros(len(ids), dtype=np.float32),
         temperature=1.0,
-        version=PolicyVersion(_ADAPTER, 0),
-        adapter=_ADAPTER,
+        version=PolicyVersion(DEFAULT_ADAPTER, 0),
+        adapter=DEFAULT_ADAPTER,
         rollout_id=record["from"],
     )

@@ -37,7 +37,7 @@ class Found:
 
 
 def write_directory(directory: Path, fill: Callable[[Path], None]) -> None:
-    """Make ``directory`` appear whole, with the files that ``fill`` writes into the (flat) directory it is given.
+    """Make ``directory`` appear whole, with the files that ``fill`` writes into the directory it is given.
 
     A damaged directory in the way is kept as ``NAME.damaged``.
 
@@ -50,10 +50,11 @@ def write_directory(directory: Path, fill: Callable[[Path], None]) -> None:
     partial.mkdir(parents=True)
     try:
         fill(partial)
-        files = {path.name: _entry(path) for path in sorted(partial.iterdir())}
+        inside = sorted(partial.rglob("*"))
+        files = {path.relative_to(partial).as_posix(): _entry(path) for path in inside if path.is_file()}
         text = json.dumps({"schema": _SCHEMA, "files": files}, indent=2)
         (partial / MANIFEST).write_text(text + "\n", encoding="utf-8")
-        for path in (*partial.iterdir(), partial):
+        for path in (*inside, partial / MANIFEST, partial):
             _flush(path)
         if directory.exists():
             _set_aside(directory)

@@ -112,6 +112,11 @@ class Turn:
             )
 
     @property
+    def adapter(self) -> str:
+        """The adapter that answered."""
+        return self.versions[0].version.adapter if self.versions else DEFAULT_ADAPTER
+
+    @property
     def trainable(self) -> bool:
         """Whether the sampled tokens may be trained."""
         return self.not_trainable is None and self.logprobs is not None and bool(self.completion_ids)

@@ -71,7 +71,7 @@ def samples_of(graph: TokenGraph, *, rollout_id: str) -> list[TrainingSample]:
             begin = turn.parent_len + len(turn.context_ids)
             first, last = covered.get(turn.id, 0), max(0, min(keep - begin, len(turn.completion_ids)))
             if turn.trainable and last > first:
-                marks.setdefault((_adapter(turn), turn.temperature), []).append((begin, turn, first, last))
+                marks.setdefault((turn.adapter, turn.temperature), []).append((begin, turn, first, last))
             covered[turn.id] = max(first, last)
         for (adapter, temperature), pieces in marks.items():
             row = _row(ids, pieces, adapter=adapter, temperature=temperature, rollout_id=rollout_id)
@@ -80,10 +80,6 @@ def samples_of(graph: TokenGraph, *, rollout_id: str) -> list[TrainingSample]:
     if not rows:
         raise NotTrainable(_complaint(graph, rollout_id))
     return rows
-
-
-def _adapter(turn: Turn) -> str:
-    return turn.versions[0].version.adapter if turn.versions else "default"
 
 
 def _row(ids: list[int], pieces: list[tuple[int, Turn, int, int]], **fields: Any) -> TrainingSample | None:

@@ -69,6 +69,11 @@ class LangGraphAgent:
         self._share = share
         install()
 
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The adapters that its calls are trained as."""
+        return self._selection.adapters
+
     async def __call__(self, scenario: Scenario, session: Session) -> Any:
         """Run the graph once.
 

@@ -24,8 +24,8 @@ SMALL = ["--steps", "2", "--group-size", "4", "--scenarios-per-step", "3", "--va
 
 @pytest.fixture(autouse=True)
 def coin(monkeypatch):
-    monkeypatch.setattr(loop_run, "open_backend", lambda model, config: FakeBackend())
-    monkeypatch.setattr(eval_verb, "open_backend", lambda model, config: FakeBackend())
+    monkeypatch.setattr(loop_run, "open_backend", lambda model, config, adapters: FakeBackend())
+    monkeypatch.setattr(eval_verb, "open_backend", lambda model, config, adapters: FakeBackend())
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def rows(groups):
 
 async def test_t5_the_trainer_sees_the_logprobs_the_sampler_drew_with(backend):
     samples, _ = rows(await groups_of(backend, BASE))
-    fresh = await asyncio.to_thread(backend._trainer.logprobs, samples)
+    fresh = await asyncio.to_thread(backend.trainer().logprobs, samples)
     for sample, logprobs in zip(samples, fresh, strict=True):
         assert logprobs[sample.mask] == pytest.approx(sample.logprobs[sample.mask], abs=1e-4)
 
@@ -93,7 +93,7 @@ async def test_after_a_step_the_published_version_samples_what_the_trainer_compu
     await asyncio.to_thread(backend.train, *rows(await groups_of(backend, BASE)))
     await backend.publish(PolicyVersion("default", 1))
     samples, _ = rows(await groups_of(backend, PolicyVersion("default", 1), step=1))
-    fresh = await asyncio.to_thread(backend._trainer.logprobs, samples)
+    fresh = await asyncio.to_thread(backend.trainer().logprobs, samples)
     for sample, logprobs in zip(samples, fresh, strict=True):
         assert sample.version == PolicyVersion("default", 1)
         assert logprobs[sample.mask] == pytest.approx(sample.logprobs[sample.mask], abs=1e-4)

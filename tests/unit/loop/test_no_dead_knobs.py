@@ -233,7 +233,7 @@ async def ask(scenario: Any, session: Any) -> str:
 
 def two_steps(backend: EmbeddedBackend) -> tuple[list[Any], list[float]]:
     samples, advantages = step_rows()
-    seen = backend._trainer.logprobs(samples)
+    seen = backend.trainer().logprobs(samples)
     samples = [dataclasses.replace(one, logprobs=value) for one, value in zip(samples, seen, strict=True)]
     fractions: list[float] = []
     reports = [backend.train(samples, advantages, fractions.append).to_dict() for _ in range(2)]

@@ -132,7 +132,7 @@ async def test_version_0_is_the_starting_adapter_for_the_sampler_and_the_trainer
     plain = attach(tiny_model(), SHAPE)
     plain.load_adapter(str(adapter), adapter_name="start")
     plain.set_adapter("start")
-    for sample, trainer in zip(samples, backend._trainer.logprobs(samples), strict=True):
+    for sample, trainer in zip(samples, backend.trainer().logprobs(samples), strict=True):
         with torch.no_grad():
             table = plain(torch.from_numpy(sample.token_ids)[None]).logits[0].log_softmax(-1)
         alone = table[torch.arange(len(table) - 1), torch.from_numpy(sample.token_ids)[1:]].numpy()[sample.mask[1:]]
