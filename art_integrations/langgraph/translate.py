@@ -6,7 +6,8 @@ what is meant       how providers' models say it
 tools               OpenAI's ``{"type": "function", ...}``; Anthropic's ``{"name", "input_schema"}``; functions and classes
 a tool must be      OpenAI ``"required"``; Anthropic ``{"type": "any"}``; ``"any"``
 called
-this tool must be   OpenAI ``{"type": "function", "function": {"name"}}``; Anthropic ``{"type": "tool", "name"}``; Gemini the name
+this tool must be   OpenAI ``{"type": "function", "function": {"name"}}``; Anthropic ``{"type": "tool", "name"}``; Gemini the name,
+called              a list of names, or a ``tool_config``; see ``choice``
 JSON of a schema    OpenAI ``response_format``; Anthropic ``output_config``; Gemini ``response_json_schema``; Ollama ``format``; all
                     of them with ``ls_structured_output_format``
 any JSON            OpenAI ``response_format``; Gemini ``response_mime_type``; Ollama ``format="json"``
@@ -18,12 +19,14 @@ What is known to concern only the provider's own service (``_PROVIDERS_OWN``) is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.utils.function_calling import convert_to_openai_function, convert_to_openai_tool
 
 from art_core.errors import InputError
+
+from .choice import chosen
 
 __all__ = ["translate"]
 
@@ -86,11 +89,8 @@ def translate(given: Mapping[str, Any]) -> dict[str, Any]:
     left = {name: value for name, value in given.items() if value is not None}
     wanted: dict[str, Any] = {name: left.pop(name) for name in _AS_THEY_ARE & left.keys()}
     tools = [_tool(tool) for tool in left.pop("tools", None) or ()]
-    choice = _choice(left.pop("tool_choice", None), tools)
-    if tools:
-        wanted["tools"] = tools
-    if choice is not None:
-        wanted["tool_choice"] = choice
+    choices = [left.pop(name) for name in ("tool_choice", "tool_config") if name in left]
+    wanted |= chosen(next(iter(choices), None), tools)
     lengths = [left.pop(name) for name in _LENGTHS if name in left]
     if lengths:
         wanted["max_tokens"] = lengths[0]
@@ -117,23 +117,6 @@ def _tool(tool: Any) -> dict[str, Any]:
             )
     converted: dict[str, Any] = convert_to_openai_tool(tool)
     return converted
-
-
-def _choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> Any:
-    if choice is None or choice is False:
-        return None
-    kind, name = (choice.get("type"), choice.get("name")) if isinstance(choice, Mapping) else (choice, None)
-    if kind in ("any", "required", True):
-        return "required" if tools else None
-    if kind in ("auto", "none"):
-        return kind
-    if kind == "function":
-        name = (choice.get("function") or {}).get("name")
-    elif isinstance(choice, str):
-        name = choice
-    if name in {tool["function"]["name"] for tool in tools}:
-        return {"type": "function", "function": {"name": name}}
-    raise InputError(f"the graph asks its model for the tool {choice!r}, which is none of those it offers")
 
 
 def _shape(structured: Mapping[str, Any] | None, shapes: Mapping[str, Any]) -> Any:

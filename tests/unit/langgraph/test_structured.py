@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from langchain_anthropic import ChatAnthropic
-from langchain_google_genai import ChatGoogleGenerativeAI
-from langchain_ollama import ChatOllama
 from pydantic import BaseModel
 
-from .graphs import END, START, Chat, StateGraph, production_model
+from .graphs import END, START, Chat, StateGraph
+from .providers import MODELS
 from .running import run, said
 
 
@@ -19,12 +17,6 @@ class City(BaseModel):
     people: int
 
 
-MODELS = {
-    "openai": production_model,
-    "anthropic": lambda: ChatAnthropic(model="claude-sonnet-5", api_key="none", base_url="http://127.0.0.1:9"),
-    "gemini": lambda: ChatGoogleGenerativeAI(model="gemini-3-pro", google_api_key="none"),
-    "ollama": lambda: ChatOllama(model="qwen3", base_url="http://127.0.0.1:9", validate_model_on_init=False),
-}
 JSON = '{"name": "Rome", "people": 2746984}'
 CALL = [("City", {"name": "Rome", "people": 2746984})]
 ROME = City(name="Rome", people=2746984)
