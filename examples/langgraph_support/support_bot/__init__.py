@@ -1,0 +1,1 @@
+"""The support agent of an outdoor shop."""
