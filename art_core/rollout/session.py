@@ -230,8 +230,15 @@ class Session:
 
     def adapter_for(self, about: Mapping[str, Any]) -> str | None:
         """The adapter that answers a call of one of the agent's own models, from what is known about the call; None if the
-        model itself is to answer and the call to be recorded with ``record_model_call``."""
-        return None if isinstance(self.policy, OriginalPolicy) else self.selection.adapter_for(about)
+        model itself is to answer and the call to be recorded with ``record_model_call``.
+
+        Raises:
+            LimitReached: the agent runs with its own models, and those have used up the turns or the tokens of the rollout.
+        """
+        if not isinstance(self.policy, OriginalPolicy):
+            return self.selection.adapter_for(about)
+        self._check_room(len(calls := self.trajectory.model_calls), sum(call.output_tokens or 0 for call in calls))
+        return None
 
     def record_model_call(self, call: ModelCall) -> None:
         """Record what a model that is not the policy was asked and said; counted in ``metrics["environment_model_calls"]``.
@@ -330,10 +337,13 @@ class Session:
             raise self._over()
 
     def _check_turn(self) -> None:
+        self._check_room(len(self.recorder.graph) + self._in_flight, self._tokens)
+
+    def _check_room(self, turns: int, tokens: int) -> None:
         self._check_open()
-        if len(self.recorder.graph) + self._in_flight >= self.limits.turns:
+        if turns >= self.limits.turns:
             self._reach("max_turns", f"the limit of {self.limits.turns} turns is reached")
-        if self.tokens_left < 1:
+        if tokens >= self.limits.tokens:
             self._reach("max_tokens", f"the limit of {self.limits.tokens} sampled tokens is reached")
         if self.elapsed() >= self.limits.seconds:
             self._reach("timeout", f"the limit of {self.limits.seconds:g} seconds is reached")

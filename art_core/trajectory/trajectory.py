@@ -116,9 +116,11 @@ class Trajectory:
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation that ended with the last turn."""
-        turns = self.graph.turns
-        return self.graph.history(turns[-1].id) if turns else []
+        """The conversation that ended with the last turn; without any turn, with the last answer of the agent's own models."""
+        if turns := self.graph.turns:
+            return self.graph.history(turns[-1].id)
+        last = next((call for call in reversed(self.model_calls) if call.reply is not None), None)
+        return [] if last is None or last.reply is None else [*last.messages, last.reply]
 
     @property
     def failed(self) -> bool:

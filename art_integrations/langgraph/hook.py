@@ -14,6 +14,7 @@ Who answers a call::
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
@@ -26,6 +27,7 @@ from art_core.rollout.current import ancestor, current, watch
 
 from .caller import describe_caller
 from .model import PolicyModel, call_header, model_for
+from .recording import recorded
 from .translate import translate
 
 __all__ = ["install", "installed", "uninstall"]
@@ -77,7 +79,7 @@ def _call(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> Any:
-        model, kwargs = _answerer(model, args, kwargs)
+        model, args, kwargs = _answerer(original, model, args, kwargs)
         return original(model, *args, **kwargs)
 
     return wrapped
@@ -86,7 +88,7 @@ def _call(original: Callable[..., Any]) -> Callable[..., Any]:
 def _stream(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     @functools.wraps(original)
     def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        model, kwargs = _answerer(model, args, kwargs)
+        model, args, kwargs = _answerer(original, model, args, kwargs)
         yield from original(model, *args, **kwargs)
 
     return wrapped
@@ -95,7 +97,7 @@ def _stream(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
 def _astream(original: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
     @functools.wraps(original)
     async def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        model, kwargs = _answerer(model, args, kwargs)
+        model, args, kwargs = _answerer(original, model, args, kwargs)
         async for chunk in original(model, *args, **kwargs):
             yield chunk
 
@@ -103,28 +105,37 @@ def _astream(original: Callable[..., AsyncIterator[Any]]) -> Callable[..., Async
 
 
 def _answerer(
-    model: BaseChatModel, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[BaseChatModel, dict[str, Any]]:
+    original: Callable[..., Any], model: BaseChatModel, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[BaseChatModel, tuple[Any, ...], dict[str, Any]]:
     """The model that answers a call, and the arguments it is to be called with.
 
     Raises:
         InputError: the call comes from a raw thread of a rollout, or asks for what the policy cannot do.
+        LimitReached: the agent runs with its own models and has used up the rollout's model calls or tokens.
     """
     if isinstance(model, PolicyModel):
-        return model, kwargs
+        return model, args, kwargs
     session = current()
     if session is None:
         if (started_by := ancestor()) is not None:
             raise InputError(_raw_thread(type(model).__name__, started_by.rollout_id))
-        return model, kwargs
+        return model, args, kwargs
     about = describe_caller(model, _metadata(args, kwargs))
     adapter = session.adapter_for(about)
     if adapter is None:
-        session.count("environment_model_calls")
-        return model, kwargs
+        bound = _signature(original).bind(model, *args, **kwargs)
+        by_config = "config" in _signature(original).parameters
+        recorded(bound.arguments, by_config=by_config, session=session, model=model, about=about)
+        return model, bound.args[1:], bound.kwargs
     own = {name: value for name, value in kwargs.items() if name not in _PLUMBING}
     plumbing = {name: value for name, value in kwargs.items() if name in _PLUMBING}
-    return model_for(session, model), {**plumbing, **translate(own), "extra_headers": call_header(about, adapter)}
+    wanted = {**plumbing, **translate(own), "extra_headers": call_header(about, adapter)}
+    return model_for(session, model), args, wanted
+
+
+@functools.cache
+def _signature(method: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(method)
 
 
 def _metadata(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
