@@ -28,7 +28,8 @@ class GraphOptions:
     """Makes the graph's input from a scenario, as module:function. Unless given, a text becomes a message or the
     graph's only field, and an object is the input itself."""
     train: Annotated[tuple[str, ...], Parameter(group=_GRAPH, consume_multiple=True)] = ()
-    """Train only the calls of these models, nodes or agents; the others run as in production."""
+    """Train only the calls of these models, nodes or agents; the others run as in production. `planner=plans` trains the
+    planner's calls as the adapter plans; give every name one to train several adapters at once."""
     on_interrupt: Annotated[str | None, Parameter(group=_GRAPH)] = None
     """Answers the graph's interrupts, as module:function."""
     graph_steps: Annotated[int, Parameter(group=_GRAPH)] = 100
@@ -67,7 +68,7 @@ def train_langgraph(
         missing = "--scenarios FILE.jsonl" if scenarios is None else "--reward module:function"
         raise InputError(f"a graph needs {missing}: what it is to be asked, and how good its answers are")
     agent: dict[str, Any] = {"kind": "langgraph", "graph": graph, "steps": run.graph_steps, "share": run.share}
-    given = {"input": run.input, "train": list(run.train) or None, "on_interrupt": run.on_interrupt}
+    given = {"input": run.input, "train": _selected(run.train), "on_interrupt": run.on_interrupt}
     agent |= {name: value for name, value in given.items() if value is not None}
     origin = {"agent": agent, "reward": {"function": reward}}
     return run_training(
@@ -77,3 +78,18 @@ def train_langgraph(
         options=options,
         origin=origin,
     )
+
+
+def _selected(train: tuple[str, ...]) -> list[str] | dict[str, str] | None:
+    """What ``--train`` says: names, or names with adapters.
+
+    Raises:
+        InputError: some have an adapter and some have none.
+    """
+    named = [name for name in train if "=" in name]
+    if not named:
+        return list(train) or None
+    if len(named) < len(train):
+        bare = next(name for name in train if "=" not in name)
+        raise InputError(f"--train gives {named[0]!r} an adapter and {bare!r} none; write {bare}=ADAPTER too")
+    return {name: adapter for name, _, adapter in (pair.partition("=") for pair in named)}

@@ -97,6 +97,8 @@ def translate(given: Mapping[str, Any]) -> dict[str, Any]:
     shape = _shape(left.pop("ls_structured_output_format", None), {n: left.pop(n) for n in _SHAPES if n in left})
     if shape is not None:
         wanted["response_format"] = shape
+        for tool in wanted.get("tools", ()):  # OpenAI's SDK parses an answer beside tools only if these are strict
+            tool["function"] = {**tool["function"], "strict": True}
     unknown = sorted(left.keys() - _PROVIDERS_OWN)
     if unknown:
         raise InputError(

@@ -45,3 +45,21 @@ def test_what_is_missing_is_told_before_anything_is_loaded(given, message):
 
 def test_every_option_of_the_graph_has_a_default():
     assert GraphOptions() == GraphOptions(graph_steps=100, share=False)
+
+
+def test_several_adapters_come_back_from_the_record_of_a_run():
+    agent = make_agent({"kind": "langgraph", "graph": GRAPH, "train": {"model": "plans", "writer": "texts"}})
+    assert agent.adapters == ("plans", "texts")
+
+
+def test_every_name_gets_an_adapter_or_none_does():
+    with pytest.raises(
+        InputError, match="--train gives 'planner=plans' an adapter and 'writer' none; write writer=ADAPTER too"
+    ):
+        train_langgraph(GRAPH, scenarios="s.jsonl", reward="no:f", run=GraphOptions(train=("planner=plans", "writer")))
+
+
+def test_names_with_adapters_are_read_as_such():
+    options = GraphOptions(train=("planner=plans=", "writer=texts"))
+    with pytest.raises(InputError, match="train gives 'planner' the adapter 'plans='"):
+        train_langgraph(GRAPH, scenarios="s.jsonl", reward="tests.unit.loop.fake:reward", run=options)
