@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         ToolError,
         TrainerError,
     )
+    from .inference.hosted import HostedPolicy
+    from .inference.original import OriginalPolicy
     from .inference.protocol import Policy, SamplingParams
     from .inference.scripted import ScriptedPolicy
     from .loop.config import TrainConfig
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from .supervised.run import SftResult, asft, sft
     from .trajectory.graph import PolicyVersion, Turn
     from .trajectory.samples import TrainingSample
-    from .trajectory.trajectory import Reward, ToolEvent, Trajectory, TrajectoryGroup
+    from .trajectory.trajectory import ModelCall, Reward, ToolEvent, Trajectory, TrajectoryGroup
 
     __version__: str
 
@@ -64,6 +66,7 @@ __all__ = [
     "ExportResult",
     "gather",
     "GroupReward",
+    "HostedPolicy",
     "InputError",
     "Integration",
     "JudgeError",
@@ -72,9 +75,11 @@ __all__ = [
     "load_scenarios",
     "Message",
     "MissingExtra",
+    "ModelCall",
     "no_capture",
     "NonFiniteError",
     "NotTrainable",
+    "OriginalPolicy",
     "Policy",
     "PolicyVersion",
     "ProviderError",
@@ -116,6 +121,7 @@ _HOMES = {
     "ExportResult": "loop.export",
     "gather": "rollout.group",
     "GroupReward": "rewards.protocol",
+    "HostedPolicy": "inference.hosted",
     "InputError": "errors",
     "Integration": "plugins",
     "JudgeError": "errors",
@@ -124,9 +130,11 @@ _HOMES = {
     "load_scenarios": "scenario",
     "Message": "messages",
     "MissingExtra": "errors",
+    "ModelCall": "trajectory.trajectory",
     "no_capture": "rollout.current",
     "NonFiniteError": "errors",
     "NotTrainable": "errors",
+    "OriginalPolicy": "inference.original",
     "Policy": "inference.protocol",
     "PolicyVersion": "trajectory.graph",
     "ProviderError": "errors",

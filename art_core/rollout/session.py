@@ -166,7 +166,7 @@ class Session:
             return turn
         with self._lock:
             self.recorder.add(turn)
-            self._tokens += len(turn.completion_ids)
+            self._tokens += len(turn.completion_ids) or (turn.metadata.get("usage") or {}).get("output_tokens") or 0
         if beyond := turn.metadata.get("tokens_after_stop"):
             self.count("tokens_after_stop", beyond)
         return turn

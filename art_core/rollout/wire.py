@@ -184,17 +184,15 @@ def _completion(turn: Turn, prompt: list[int], *, model: str, rollout_id: str) -
     }
     if turn.reply.malformed_calls:
         choice["malformed_calls"] = [{"raw": call.raw, "error": call.error} for call in turn.reply.malformed_calls]
+    told = turn.metadata.get("usage") or {"input_tokens": len(prompt), "output_tokens": len(turn.completion_ids)}
+    asked, answered = told["input_tokens"] or 0, told["output_tokens"] or 0
     return {
         "id": f"chatcmpl-{rollout_id}-{turn.id}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": model,
         "choices": [choice],
-        "usage": {
-            "prompt_tokens": len(prompt),
-            "completion_tokens": len(turn.completion_ids),
-            "total_tokens": len(prompt) + len(turn.completion_ids),
-        },
+        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
         "prompt_token_ids": prompt,
     }
 

@@ -1,0 +1,134 @@
+"""HostedPolicy: a provider's model answers over HTTP, for collecting and comparing; it gives no token ids, so nothing is trained."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from art_core.errors import InputError, ProviderError, describe
+from art_core.messages import MalformedCall, Message, ToolCall, ToolSpec
+from art_core.trajectory.graph import Turn
+
+from .protocol import SessionView
+from .providers import find_endpoint
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["NO_IDS", "HostedPolicy"]
+
+NO_IDS = "a hosted model gives no token ids"
+
+
+class HostedPolicy:
+    """See ``inference.protocol.Policy``. Answers with any model behind an API of OpenAI's form.
+
+    A turn holds messages and, in ``metadata["usage"]``, ``input_tokens`` and ``output_tokens`` as the provider counts them.
+
+    Args:
+        model: ``provider/model``, or ``model@URL``; see ``inference.providers``.
+        api_key: the provider's variable in the environment holds it unless given.
+        retries: how often a request that failed for a passing reason is sent again.
+        seconds: for one request.
+
+    Raises:
+        InputError: an unknown provider, or no key.
+    """
+
+    def __init__(self, model: str, *, api_key: str | None = None, retries: int = 4, seconds: float = 120.0) -> None:
+        self.name = model
+        self._endpoint = find_endpoint(model, api_key)
+        self._retries, self._seconds = retries, seconds
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
+
+    async def complete(
+        self, session: SessionView, messages: Sequence[Message], tools: Sequence[ToolSpec], params: dict[str, Any]
+    ) -> Turn:
+        """Ask the provider.
+
+        Raises:
+            ProviderError: it does not answer, or not as the API should.
+        """
+        turn_id, match = session.recorder.next_id(), session.recorder.match(messages, tools)
+        body = self._body(messages, tools, params)
+        try:
+            answer = (await self._client().chat.completions.create(**body)).model_dump()
+        except Exception as error:
+            raise ProviderError(f"{self.name}: {describe(error)}") from error
+        if not answer.get("choices"):
+            raise ProviderError(f"{self.name}: the answer has no choices: {answer!r}")
+        choice = answer["choices"][0]
+        return Turn(
+            id=turn_id,
+            parent=match.turn.id if match.turn is not None else None,
+            context_ids=(),
+            completion_ids=(),
+            logprobs=None,
+            finish_reason="length" if choice.get("finish_reason") == "length" else "stop",
+            not_trainable=NO_IDS,
+            parent_messages=match.kept,
+            messages=tuple(messages[match.kept :]),
+            reply=_reply(choice["message"]),
+            tools=tuple(tools),
+            fork="the same request again" if match.repeat else match.reason,
+            metadata={"model": self.name, "usage": _usage(answer.get("usage") or {})},
+        )
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        if (client := self._clients.pop(asyncio.get_running_loop(), None)) is not None:
+            await client.close()
+
+    def _body(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], params: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        wishes = {name: value for name, value in params.items() if name != "adapter"}
+        if "max_tokens" in wishes:
+            wishes[self._endpoint.length] = wishes.pop("max_tokens")
+        if tools:
+            wishes["tools"] = [tool.to_wire() for tool in tools]
+        wires = [message.to_wire() for message in messages]
+        for wire in wires:
+            wire.pop("reasoning_content", None)
+        return {"model": self._endpoint.model, "messages": wires, "extra_body": wishes}
+
+    def _client(self) -> AsyncOpenAI:
+        """The client of the running loop: connections belong to one."""
+        from openai import AsyncOpenAI
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = AsyncOpenAI(
+                api_key=self._endpoint.key,
+                base_url=self._endpoint.url,
+                max_retries=self._retries,
+                timeout=self._seconds,
+            )
+        return self._clients[loop]
+
+
+def _usage(told: Mapping[str, Any]) -> dict[str, int | None]:
+    return {"input_tokens": told.get("prompt_tokens"), "output_tokens": told.get("completion_tokens")}
+
+
+def _reply(wire: Mapping[str, Any]) -> Message:
+    """The answer as a message; a call whose arguments are no JSON object is kept as malformed."""
+    calls: list[ToolCall] = []
+    malformed: list[MalformedCall] = []
+    for one in wire.get("tool_calls") or ():
+        try:
+            calls.append(ToolCall.from_wire(one))
+        except InputError as error:
+            function = one.get("function") or {}
+            malformed.append(
+                MalformedCall(raw=f"{function.get('name')}({function.get('arguments')})", error=str(error))
+            )
+    return Message(
+        role="assistant",
+        content=wire.get("content"),
+        tool_calls=tuple(calls),
+        malformed_calls=tuple(malformed),
+        reasoning=wire.get("reasoning_content") or None,
+    )
