@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .messages import Message, ToolCall, ToolSpec
     from .plugins import Integration, Verb
     from .rewards.protocol import GroupReward, RewardFunction
+    from .rollout.capture import capture
     from .rollout.current import no_capture
     from .rollout.group import gather
     from .rollout.limits import Limits
@@ -62,6 +63,7 @@ __all__ = [
     "asft",
     "atrain",
     "BoundaryError",
+    "capture",
     "export",
     "ExportResult",
     "gather",
@@ -117,6 +119,7 @@ _HOMES = {
     "asft": "supervised.run",
     "atrain": "loop.run",
     "BoundaryError": "errors",
+    "capture": "rollout.capture",
     "export": "loop.export",
     "ExportResult": "loop.export",
     "gather": "rollout.group",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from art_core.errors import (
     ArtError,
@@ -17,7 +17,10 @@ from art_core.errors import (
     describe,
 )
 
-__all__ = ["attribute", "find_limit"]
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["attribute", "conclude", "find_limit"]
 
 _KINDS: tuple[tuple[type[ArtError], str], ...] = (
     (ProviderError, "provider"),
@@ -53,6 +56,22 @@ def attribute(error: BaseException) -> str:
         if isinstance(link, BoundaryError):
             break
     return f"agent: {describe(error)}"
+
+
+def conclude(session: Session, error: BaseException | None) -> None:
+    """Set stop reason and error of a trajectory whose agent ended: by ``error``, or well if that is None."""
+    trajectory = session.trajectory
+    if error is None:
+        trajectory.stop_reason = session.limit.stop_reason if session.limit else "finished"
+        return
+    found = find_limit(error)
+    limit = found or session.limit
+    if limit is None:
+        trajectory.stop_reason, trajectory.error = "error", attribute(error)
+        return
+    trajectory.stop_reason = limit.stop_reason
+    if found is None:
+        trajectory.metadata["error_after_limit"] = describe(error)
 
 
 def _wire_body(error: BaseException) -> Mapping[str, Any]:

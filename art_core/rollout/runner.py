@@ -18,7 +18,7 @@ from art_core.scenario import Scenario
 from art_core.trajectory.trajectory import Trajectory
 
 from .current import bind
-from .failures import attribute, find_limit
+from .failures import attribute, conclude, find_limit
 from .limits import Limits
 from .protocol import Agent, AgentWithEnvironment
 from .session import Session
@@ -142,22 +142,13 @@ async def _call_agent(agent: Agent, session: Session) -> None:
 
 def _conclude(task: asyncio.Task[Any], session: Session) -> None:
     """Turn the end of the agent's task into output, stop reason and error."""
-    trajectory = session.trajectory
     if task.cancelled():
         _fail(session, "agent: CancelledError: the agent cancelled itself")
         return
     error = task.exception()
     if error is None:
-        trajectory.output = task.result()
-        trajectory.stop_reason = session.limit.stop_reason if session.limit else "finished"
-        return
-    limit = find_limit(error) or session.limit
-    if limit is None:
-        _fail(session, attribute(error))
-        return
-    trajectory.stop_reason = limit.stop_reason
-    if find_limit(error) is None:
-        trajectory.metadata["error_after_limit"] = describe(error)
+        session.trajectory.output = task.result()
+    conclude(session, error)
 
 
 async def _stop(task: asyncio.Task[Any], session: Session) -> None:

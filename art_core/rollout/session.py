@@ -302,13 +302,16 @@ class Session:
 
     async def close(self, reason: LimitReached) -> None:
         """End the session: calls in flight from other threads are cancelled, later ones raise ``reason``."""
-        if self._closed is None:
-            self._closed = reason
+        if tasks := self.shut(reason):
+            await asyncio.wait(tasks, timeout=self.limits.close_seconds)
+
+    def shut(self, reason: LimitReached) -> set[asyncio.Task[Any]]:
+        """The same without waiting for the cancelled calls, which are returned; in the thread of the session's loop."""
+        self._closed = self._closed or reason
         tasks = set(self._foreign)
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=self.limits.close_seconds)
+        return tasks
 
     async def _tracked(self, make: Callable[[], Awaitable[T]]) -> T:
         self._check_open()
