@@ -13,7 +13,7 @@ from art_core.plugins import integrations, made_with
 from art_core.rewards.protocol import GroupReward, RewardLike
 from art_core.rollout.protocol import Agent
 
-__all__ = ["load_reference", "make_agent", "make_reward"]
+__all__ = ["load_called", "load_reference", "make_agent", "make_reward"]
 
 
 def load_reference(reference: str, *, what: str) -> Any:
@@ -48,17 +48,13 @@ def load_reference(reference: str, *, what: str) -> Any:
 
 
 def make_agent(record: Mapping[str, Any]) -> Agent:
-    """The agent of a record: ``{"kind": "python", "function": "module:name"}``, or a kind of an integration.
+    """The agent of a record: a kind of an integration and its options; ``{"function": "module:name"}`` is of kind ``python``.
 
     Raises:
-        InputError: an unknown kind, or a function that cannot be used.
+        InputError: an unknown kind, or options that cannot be used.
     """
     options = {key: value for key, value in record.items() if key != "kind"}
-    kind = record.get("kind", "python")
-    if kind != "python":
-        return integrations().agent(kind, options)
-    agent: Agent = _called(options, what="agent")
-    return agent
+    return integrations().agent(record.get("kind", "python"), options)
 
 
 def make_reward(record: Mapping[str, Any]) -> RewardLike:
@@ -67,11 +63,16 @@ def make_reward(record: Mapping[str, Any]) -> RewardLike:
     Raises:
         InputError: a function that cannot be used.
     """
-    reward: RewardLike = _called({key: value for key, value in record.items() if key != "kind"}, what="reward")
+    reward: RewardLike = load_called({key: value for key, value in record.items() if key != "kind"}, what="reward")
     return reward
 
 
-def _called(record: Mapping[str, Any], *, what: str) -> Any:
+def load_called(record: Mapping[str, Any], *, what: str) -> Any:
+    """What ``{"function": "module:name"}`` names; with ``options``, what it returns for them.
+
+    Raises:
+        InputError: another key, or nothing there that can be called.
+    """
     unknown = sorted(record.keys() - {"function", "options"})
     if unknown or not isinstance(record.get("function"), str):
         problem = f"has the unknown key {unknown[0]!r}" if unknown else "has no function"

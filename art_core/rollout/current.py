@@ -10,6 +10,8 @@ Who knows what::
     code in the rollout's context    current() -> its session
     a raw thread of a rollout        current() -> None, ancestor() -> that session
     no_capture(), unrelated code     current() -> None, ancestor() -> None
+
+``session_of_call`` is what hooks ask: the first, an error in the second case, None in the third.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from art_core.errors import InputError
+
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["ancestor", "bind", "current", "no_capture", "watch"]
+__all__ = ["ancestor", "bind", "current", "no_capture", "session_of_call", "watch"]
 
 _bound: contextvars.ContextVar[Session | None] = contextvars.ContextVar("art_session", default=None)
 _ignored: contextvars.ContextVar[bool] = contextvars.ContextVar("art_no_capture", default=False)
@@ -67,6 +71,23 @@ def ancestor() -> Session | None:
     if _ignored.get() or _bound.get() is not None:
         return None
     return _descent.get(threading.current_thread())
+
+
+def session_of_call(what: str) -> Session | None:
+    """The session that a call of ``what`` (a model's class, say) made here belongs to; None if it is to be left alone.
+
+    Raises:
+        InputError: it is made in a raw thread of a rollout; the message says what to do about it.
+    """
+    session = current()
+    if session is None and (started_by := ancestor()) is not None:
+        raise InputError(
+            f"{what} was called in a thread that rollout {started_by.rollout_id!r} started without its context, so the call "
+            "cannot be part of the rollout and was not sent anywhere; start such threads with contextvars.copy_context().run, "
+            "asyncio.to_thread or langchain's ContextThreadPoolExecutor, or, for a model that is not trained, call it under "
+            "art.no_capture()"
+        )
+    return session
 
 
 class _Descent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import httpx2
@@ -13,7 +14,16 @@ from art_core.errors import ArtError, InputError
 from . import wire
 from .session import Session
 
-__all__ = ["BASE_URL", "CALL_HEADER", "AsyncTransport", "SyncTransport", "async_client", "sync_client"]
+__all__ = [
+    "BASE_URL",
+    "CALL_HEADER",
+    "AsyncTransport",
+    "SyncTransport",
+    "async_client",
+    "call_header",
+    "caller_of",
+    "sync_client",
+]
 
 BASE_URL = "http://policy/v1"
 CALL_HEADER = "x-art-call"
@@ -31,7 +41,7 @@ class AsyncTransport(httpx2.AsyncBaseTransport):
         payload = await request.aread()
         try:
             _check_path(request)
-            about = _about(request)
+            about = caller_of(request.headers)
             answer = await self._session.on_loop(lambda: wire.handle(self._session, payload, about=about))
             return _response(answer, request)
         except ArtError as error:
@@ -48,7 +58,7 @@ class SyncTransport(httpx2.BaseTransport):
         payload = request.read()
         try:
             _check_path(request)
-            about = _about(request)
+            about = caller_of(request.headers)
             answer = self._session.from_thread(lambda: wire.handle(self._session, payload, about=about))
             return _response(answer, request)
         except ArtError as error:
@@ -75,17 +85,22 @@ def sync_client(session: Session) -> OpenAI:
     )
 
 
+def call_header(about: Mapping[str, Any], adapter: str | None) -> dict[str, str]:
+    """The header that tells the session who calls, and which adapter is to answer."""
+    return {CALL_HEADER: json.dumps({**about, "adapter": adapter})}
+
+
+def caller_of(headers: Mapping[str, str]) -> dict[str, Any]:
+    """What the caller says of itself; an SDK that sends the same request again counts it there too."""
+    about: dict[str, Any] = json.loads(headers.get(CALL_HEADER, "{}"))
+    if again := int(headers.get("x-stainless-retry-count", 0)):
+        about["client_retry"] = again
+    return about
+
+
 def _check_path(request: httpx2.Request) -> None:
     if request.method != "POST" or not request.url.path.endswith(_PATH):
         raise InputError(f"{request.method} {request.url.path} is not served to a rollout; only POST {_PATH} is")
-
-
-def _about(request: httpx2.Request) -> dict[str, Any]:
-    """What the caller says of itself; an SDK that sends the same request again counts it there too."""
-    about: dict[str, Any] = json.loads(request.headers.get(CALL_HEADER, "{}"))
-    if again := int(request.headers.get("x-stainless-retry-count", 0)):
-        about["client_retry"] = again
-    return about
 
 
 def _response(answer: wire.Response, request: httpx2.Request) -> httpx2.Response:

@@ -12,11 +12,12 @@ from art_core.lazy import names_of_extra
 
 if TYPE_CHECKING:
     from .agent import LangGraphAgent
+    from .by_hand import capture
     from .hook import install, installed, uninstall
 
-__all__ = ["install", "installed", "LangGraphAgent", "uninstall"]
+__all__ = ["capture", "install", "installed", "LangGraphAgent", "uninstall"]
 
-_HOMES = {"LangGraphAgent": "agent", "install": "hook", "installed": "hook", "uninstall": "hook"}
+_HOMES = {"LangGraphAgent": "agent", "capture": "by_hand", "install": "hook", "installed": "hook", "uninstall": "hook"}
 __getattr__ = names_of_extra(
     __name__, _HOMES, extra="langgraph", needs=("langchain_core", "langchain_openai", "langgraph")
 )

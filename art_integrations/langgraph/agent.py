@@ -15,6 +15,7 @@ from art_core.errors import InputError, LimitReached
 from art_core.rollout.selection import Select, Selection
 from art_core.rollout.session import Session
 from art_core.scenario import Scenario
+from art_integrations import openai_sdk
 
 from .graphs import check_graph, input_for, isolated, made_by
 from .hook import install
@@ -68,6 +69,7 @@ class LangGraphAgent:
         self._steps = steps
         self._share = share
         install()
+        openai_sdk.install()
 
     @property
     def adapters(self) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables.config import ensure_config
 
-__all__ = ["describe_caller"]
+__all__ = ["describe_caller", "describe_running_node"]
 
 _KEYS = {
     "langgraph_node": "node",
@@ -23,9 +24,17 @@ def describe_caller(model: BaseChatModel, metadata: Mapping[str, Any]) -> dict[s
     """Plain values: ``model`` and ``provider`` of the model that was called, and, inside a graph, ``node``, ``step``, ``path``
     (a list), ``namespace`` (of checkpoints, one part a nested graph), ``agent``, ``source`` (such as ``summarization``), ``task`` and
     ``attempt`` (1 for the first)."""
-    about: dict[str, Any] = {"model": _name(model), "provider": type(model).__name__}
-    about |= {ours: _plain(metadata[theirs]) for theirs, ours in _KEYS.items() if metadata.get(theirs) is not None}
-    return about | _execution()
+    return {"model": _name(model), "provider": type(model).__name__, **_place(metadata)}
+
+
+def describe_running_node() -> dict[str, Any]:
+    """The same of the node that runs now, without the model: for calls that LangChain knows nothing of."""
+    return _place(ensure_config().get("metadata") or {})
+
+
+def _place(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    told = {ours: _plain(metadata[theirs]) for theirs, ours in _KEYS.items() if metadata.get(theirs) is not None}
+    return told | _execution()
 
 
 def _name(model: BaseChatModel) -> str:

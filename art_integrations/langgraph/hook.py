@@ -13,20 +13,22 @@ Who answers a call::
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
-from art_core.errors import InputError
-from art_core.rollout.current import ancestor, current, watch
+from art_core.rollout.current import no_capture, session_of_call, watch
+from art_core.rollout.transports import call_header
+from art_integrations.openai_sdk.caller import told_by
 
-from .caller import describe_caller
-from .model import PolicyModel, call_header, model_for
+from .caller import describe_caller, describe_running_node
+from .model import PolicyModel, model_for
 from .recording import recorded
 from .translate import translate
 
@@ -40,7 +42,7 @@ _ASYNC_STREAMS = ("astream",)
 
 _lock = threading.Lock()
 _originals: dict[str, Any] = {}
-_unwatch: list[Callable[[], None]] = []
+_ends: list[Callable[[], None]] = []
 
 
 def install() -> None:
@@ -56,7 +58,7 @@ def install() -> None:
                 if original is not None:
                     _originals[name] = original
                     setattr(BaseChatModel, name, wrap(original))
-        _unwatch.append(watch())
+        _ends.extend((watch(), told_by(describe_running_node)))
 
 
 def uninstall() -> None:
@@ -65,8 +67,8 @@ def uninstall() -> None:
         for name, original in _originals.items():
             setattr(BaseChatModel, name, original)
         _originals.clear()
-        while _unwatch:
-            _unwatch.pop()()
+        while _ends:
+            _ends.pop()()
 
 
 def installed() -> bool:
@@ -79,8 +81,10 @@ def _call(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> Any:
-        model, args, kwargs = _answerer(original, model, args, kwargs)
-        return original(model, *args, **kwargs)
+        answer = _answerer(original, model, args, kwargs)
+        with answer.alone():
+            result = original(answer.model, *answer.args, **answer.kwargs)
+        return _awaited_alone(result) if answer.itself and inspect.iscoroutine(result) else result
 
     return wrapped
 
@@ -88,8 +92,15 @@ def _call(original: Callable[..., Any]) -> Callable[..., Any]:
 def _stream(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     @functools.wraps(original)
     def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        model, args, kwargs = _answerer(original, model, args, kwargs)
-        yield from original(model, *args, **kwargs)
+        answer = _answerer(original, model, args, kwargs)
+        chunks = iter(original(answer.model, *answer.args, **answer.kwargs))
+        while True:
+            with answer.alone():
+                try:
+                    chunk = next(chunks)
+                except StopIteration:
+                    return
+            yield chunk
 
     return wrapped
 
@@ -97,40 +108,62 @@ def _stream(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
 def _astream(original: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
     @functools.wraps(original)
     async def wrapped(model: BaseChatModel, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        model, args, kwargs = _answerer(original, model, args, kwargs)
-        async for chunk in original(model, *args, **kwargs):
+        answer = _answerer(original, model, args, kwargs)
+        chunks = aiter(original(answer.model, *answer.args, **answer.kwargs))
+        while True:
+            with answer.alone():
+                try:
+                    chunk = await anext(chunks)
+                except StopAsyncIteration:
+                    return
             yield chunk
 
     return wrapped
 
 
+async def _awaited_alone(result: Coroutine[Any, Any, Any]) -> Any:
+    with no_capture():
+        return await result
+
+
+class _Answer(NamedTuple):
+    """How a call is answered."""
+
+    model: BaseChatModel
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    itself: bool = False
+    """Whether it is a call of a rollout that the model answers itself."""
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """While a model answers itself, the requests that it makes are no calls of the agent."""
+        return no_capture() if self.itself else contextlib.nullcontext()
+
+
 def _answerer(
     original: Callable[..., Any], model: BaseChatModel, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[BaseChatModel, tuple[Any, ...], dict[str, Any]]:
-    """The model that answers a call, and the arguments it is to be called with.
-
+) -> _Answer:
+    """
     Raises:
         InputError: the call comes from a raw thread of a rollout, or asks for what the policy cannot do.
         LimitReached: the agent runs with its own models and has used up the rollout's model calls or tokens.
     """
     if isinstance(model, PolicyModel):
-        return model, args, kwargs
-    session = current()
+        return _Answer(model, args, kwargs)
+    session = session_of_call(type(model).__name__)
     if session is None:
-        if (started_by := ancestor()) is not None:
-            raise InputError(_raw_thread(type(model).__name__, started_by.rollout_id))
-        return model, args, kwargs
+        return _Answer(model, args, kwargs)
     about = describe_caller(model, _metadata(args, kwargs))
     adapter = session.adapter_for(about)
     if adapter is None:
         bound = _signature(original).bind(model, *args, **kwargs)
         by_config = "config" in _signature(original).parameters
         recorded(bound.arguments, by_config=by_config, session=session, model=model, about=about)
-        return model, bound.args[1:], bound.kwargs
+        return _Answer(model, bound.args[1:], bound.kwargs, itself=True)
     own = {name: value for name, value in kwargs.items() if name not in _PLUMBING}
     plumbing = {name: value for name, value in kwargs.items() if name in _PLUMBING}
     wanted = {**plumbing, **translate(own), "extra_headers": call_header(about, adapter)}
-    return model_for(session, model), args, wanted
+    return _Answer(model_for(session, model), args, wanted)
 
 
 @functools.cache
@@ -147,11 +180,3 @@ def _metadata(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, 
         (arg for arg in args if isinstance(arg, dict) and "metadata" in arg), None
     )
     return ensure_config(config).get("metadata") or {}
-
-
-def _raw_thread(model: str, rollout_id: str) -> str:
-    return (
-        f"{model} was called in a thread that rollout {rollout_id!r} started without its context, so the call cannot be part "
-        "of the rollout and was not sent anywhere; start such threads with contextvars.copy_context().run, asyncio.to_thread "
-        "or langchain's ContextThreadPoolExecutor, or, for a model that is not trained, call it under art.no_capture()"
-    )

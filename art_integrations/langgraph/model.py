@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 import httpx2
@@ -13,9 +11,9 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from art_core.rollout.session import Session
-from art_core.rollout.transports import BASE_URL, CALL_HEADER, AsyncTransport, SyncTransport
+from art_core.rollout.transports import BASE_URL, AsyncTransport, SyncTransport
 
-__all__ = ["PolicyModel", "call_header", "model_for"]
+__all__ = ["PolicyModel", "model_for"]
 
 _NAME = "langgraph.model"
 _lock = threading.Lock()
@@ -69,8 +67,3 @@ def _standing_in_for(origin: BaseChatModel, model: PolicyModel) -> PolicyModel:
         if value is not None:
             own[name] = value
     return model.model_copy(update=own) if own else model
-
-
-def call_header(about: Mapping[str, Any], adapter: str) -> dict[str, str]:
-    """The header that tells the session who calls, and which adapter is to answer."""
-    return {CALL_HEADER: json.dumps({**about, "adapter": adapter})}

@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 import art_core as art
+from art_integrations import openai_sdk
 from art_integrations.langgraph import install, installed, uninstall
 from tests.threads import in_a_pool, in_a_thread
 
@@ -37,6 +38,7 @@ def test_outside_of_a_rollout_a_model_answers_itself():
 
 def test_installing_twice_is_installing_once_and_can_be_undone():
     uninstall()
+    openai_sdk.uninstall()
     before = BaseChatModel.generate, BaseChatModel.astream, threading.Thread.start, ThreadPoolExecutor.submit
     install()
     once = BaseChatModel.generate
@@ -47,6 +49,7 @@ def test_installing_twice_is_installing_once_and_can_be_undone():
     assert (BaseChatModel.generate, BaseChatModel.astream, threading.Thread.start, ThreadPoolExecutor.submit) == before
     assert not installed()
     install()
+    openai_sdk.install()
 
 
 async def test_a_judge_inside_the_rollout_answers_itself():

@@ -19,13 +19,13 @@ from tests.threads import in_a_pool, in_a_thread
 @pytest.fixture(autouse=True)
 def nobody_watches():
     """Other tests of this process may have installed something that does."""
-    hook = sys.modules.get("art_integrations.langgraph.hook")
-    if hook is None or not hook.installed():
-        yield
-        return
-    hook.uninstall()
+    names = (f"art_integrations.{name}.hook" for name in ("langgraph", "openai_sdk"))
+    hooks = [hook for name in names if (hook := sys.modules.get(name)) is not None and hook.installed()]
+    for hook in hooks:
+        hook.uninstall()
     yield
-    hook.install()
+    for hook in hooks:
+        hook.install()
 
 
 @pytest.fixture
