@@ -84,7 +84,9 @@ def _call(original: Callable[..., Any]) -> Callable[..., Any]:
         answer = _answerer(original, model, args, kwargs)
         with answer.alone():
             result = original(answer.model, *answer.args, **answer.kwargs)
-        return _awaited_alone(result) if answer.itself and inspect.iscoroutine(result) else result
+        if not answer.itself:
+            return result
+        return _awaited_alone(result) if inspect.iscoroutine(result) else _read_alone(result)
 
     return wrapped
 
@@ -123,7 +125,26 @@ def _astream(original: Callable[..., AsyncIterator[Any]]) -> Callable[..., Async
 
 async def _awaited_alone(result: Coroutine[Any, Any, Any]) -> Any:
     with no_capture():
-        return await result
+        return _read_alone(await result)
+
+
+def _read_alone(result: Any) -> Any:
+    """A v3 stream asks its model when it is read, not when it is made."""
+    for callback, put in (("_ensure_started", "set_start"), ("_request_more", "set_request_more")):
+        if (ask := getattr(result, callback, None)) is not None:
+            getattr(result, put)(_alone(ask))
+    return result
+
+
+def _alone(ask: Callable[[], Any]) -> Callable[[], Any]:
+    if not inspect.iscoroutinefunction(ask):
+        return no_capture()(ask)
+
+    async def awaited() -> Any:
+        with no_capture():
+            return await ask()
+
+    return awaited
 
 
 class _Answer(NamedTuple):

@@ -68,6 +68,7 @@ WAYS = {
     "ainvoke": lambda model, messages: model.ainvoke(messages),
     "stream": lambda model, messages: _now(list(model.stream(messages))),
     "astream": _astream,
+    "stream v3": lambda model, messages: _now(list(model.stream_events(messages, version="v3"))),
     "astream v3": _astream_v3,
 }
 
