@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 from pydantic import Field
 
 from art_core.config import Config, read_toml
@@ -26,7 +27,9 @@ from art_core.supervised.run import SftResult
 from .options import TrainOptions
 from .references import make_agent, make_reward
 
-__all__ = ["DEFAULT_MODEL", "app", "run_training", "show_result"]
+__all__ = ["DEFAULT_MODEL", "app", "run_training", "show_result", "train_agent"]
+
+_PROGRAM = Group("The program", sort_key=0)
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -100,16 +103,27 @@ def train_file(file: Path | None = None, /, *, options: Options = TrainOptions()
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOptions:
+    """How a program is run."""
+
+    input: Annotated[str | None, Parameter(group=_PROGRAM)] = None
+    """Makes what the program is called with from a scenario, as module:function. Unless given it is the scenario's input."""
+    train: Annotated[tuple[str, ...], Parameter(group=_PROGRAM, consume_multiple=True)] = ()
+    """Train only the calls of these models; the others run as in production."""
+
+
 @app.command(name="python")
 def train_python(
     function: str,
     /,
     *,
     scenarios: Path | None = None,
-    reward: str,
+    reward: str | None = None,
+    run: Annotated[ProgramOptions, Parameter(name="*")] = ProgramOptions(),
     options: Options = TrainOptions(),  # noqa: B008
 ) -> int:
-    """Train on an agent that is a Python function of (scenario, session).
+    """Train a model to do the job of a Python program that calls the OpenAI SDK, in which nothing is edited.
 
     ```console
     $ art train python my_agent:run --scenarios scenarios.jsonl --reward my_agent:score
@@ -118,19 +132,44 @@ def train_python(
     Parameters
     ----------
     function
-        The agent, as `module:function`; modules in the current directory can be imported.
+        The program, as `module:function`: a function of a scenario's input, or of (scenario, session); modules in the current
+        directory can be imported.
     scenarios
         A JSONL file: one object a line with `input`, and optionally `id`, `expected`, `metadata`.
     reward
         A function of (trajectory, scenario) that returns a number, as `module:function`.
     """
-    origin = {"agent": {"kind": "python", "function": function}, "reward": {"function": reward}}
-    return run_training(
-        make_agent(origin["agent"]), scenarios, make_reward(origin["reward"]), options=options, origin=origin
-    )
+    agent = {"kind": "python", "function": function, "input": run.input, "train": list(run.train) or None}
+    return train_agent(agent, scenarios, reward, options=options, what="a program")
 
 
 app.command("art_core.cli.sft:train_sft", name="sft", help="Fine-tune on chats or on the best stored rollouts.")
+
+
+def train_agent(
+    agent: Mapping[str, Any], scenarios: Path | None, reward: str | None, *, options: TrainOptions, what: str
+) -> int:
+    """Train an agent of the user's own, made from its record: what the verb of such a kind ends with.
+
+    Args:
+        agent: ``kind`` and options; what is None was not given.
+        what: what the user calls it, in an error: ``a graph``.
+
+    Raises:
+        InputError: the scenarios or the reward are missing, or ``--resume`` is given; told before anything is loaded.
+    """
+    if options.resume is not None:
+        raise InputError(f"a run goes on with: art train --resume {options.resume}")
+    if scenarios is None or reward is None:
+        missing = "--scenarios FILE.jsonl" if scenarios is None else "--reward module:function"
+        raise InputError(f"{what} needs {missing}: what it is to be asked, and how good its answers are")
+    origin = {
+        "agent": {name: value for name, value in agent.items() if value is not None},
+        "reward": {"function": reward},
+    }
+    return run_training(
+        make_agent(origin["agent"]), scenarios, make_reward(origin["reward"]), options=options, origin=origin
+    )
 
 
 def run_training(

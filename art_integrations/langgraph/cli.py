@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Group, Parameter
 
 from art_core.cli.options import TrainOptions
-from art_core.cli.references import make_reward
-from art_core.cli.train import run_training
+from art_core.cli.train import train_agent
 from art_core.errors import InputError
-
-from .plugin import make_agent
 
 __all__ = ["train_langgraph"]
 
@@ -62,22 +59,16 @@ def train_langgraph(
     reward
         A function of (trajectory, scenario) that returns a number, as module:function.
     """
-    if options.resume is not None:
-        raise InputError(f"a run goes on with: art train --resume {options.resume}")
-    if scenarios is None or reward is None:
-        missing = "--scenarios FILE.jsonl" if scenarios is None else "--reward module:function"
-        raise InputError(f"a graph needs {missing}: what it is to be asked, and how good its answers are")
-    agent: dict[str, Any] = {"kind": "langgraph", "graph": graph, "steps": run.graph_steps, "share": run.share}
-    given = {"input": run.input, "train": _selected(run.train), "on_interrupt": run.on_interrupt}
-    agent |= {name: value for name, value in given.items() if value is not None}
-    origin = {"agent": agent, "reward": {"function": reward}}
-    return run_training(
-        make_agent({name: value for name, value in agent.items() if name != "kind"}),
-        scenarios,
-        make_reward(origin["reward"]),
-        options=options,
-        origin=origin,
-    )
+    agent = {
+        "kind": "langgraph",
+        "graph": graph,
+        "steps": run.graph_steps,
+        "share": run.share,
+        "input": run.input,
+        "train": _selected(run.train),
+        "on_interrupt": run.on_interrupt,
+    }
+    return train_agent(agent, scenarios, reward, options=options, what="a graph")
 
 
 def _selected(train: tuple[str, ...]) -> list[str] | dict[str, str] | None:
