@@ -15,7 +15,7 @@ NOWHERE = {"base_url": "http://127.0.0.1:9/v1", "api_key": "none", "max_retries"
 
 
 def production_model(**options) -> ChatOpenAI:
-    return ChatOpenAI(model="gpt-5-mini", **NOWHERE | options)
+    return ChatOpenAI(**{"model": "gpt-5-mini"} | NOWHERE | options)
 
 
 @tool

@@ -1,0 +1,97 @@
+"""Models that are chosen at run time, and every class of model that graphs are built with."""
+
+from __future__ import annotations
+
+import pytest
+from langchain.agents import create_agent
+from langchain.chat_models import init_chat_model
+from langchain_openai import AzureChatOpenAI
+
+from .graphs import END, NOWHERE, START, Chat, StateGraph, get_time
+from .providers import MODELS
+from .running import asked, callers, forks, run, said
+
+CALL = [("get_time", {"city": "Rome"})]
+
+
+def graph_of(model):
+    def node(state, config):
+        return {"messages": [model.invoke(state["messages"], config)]}
+
+    builder = StateGraph(Chat)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    builder.add_edge("node", END)
+    return builder.compile()
+
+
+async def test_a_model_made_by_its_name_keeps_what_it_was_made_with():
+    model = init_chat_model("openai:gpt-5-mini", temperature=0.2, max_tokens=3, **NOWHERE)
+    trajectory = await run(graph_of(model), ["one two"])
+    assert trajectory.turns[0].finish_reason == "length"
+    assert len(trajectory.turns[0].completion_ids) == 3
+    assert callers(trajectory, "model") == ["gpt-5-mini"]
+
+
+async def test_a_model_that_the_config_names_is_captured_as_that():
+    model = init_chat_model(model_provider="openai", **NOWHERE)
+    config = {"configurable": {"model": "gpt-5-nano"}}
+    trajectory = await run(graph_of(model), ["Noon."], config=config)
+    assert said(trajectory) == ["Noon."]
+    assert callers(trajectory, "model") == ["gpt-5-nano"]
+
+
+async def test_a_model_whose_every_field_is_configurable_keeps_those_of_the_config():
+    model = init_chat_model("openai:gpt-5-mini", configurable_fields="any", config_prefix="answer", **NOWHERE)
+    config = {"configurable": {"answer_model": "claude-sonnet-5", "answer_model_provider": "anthropic"}}
+    config["configurable"] |= {"answer_max_tokens": 3, "answer_api_key": "none"}
+    trajectory = await run(graph_of(model), ["one two"], config=config)
+    assert callers(trajectory, "provider") == ["ChatAnthropic"]
+    assert len(trajectory.turns[0].completion_ids) == 3
+
+
+async def test_a_configurable_model_with_tools_is_an_agents_model():
+    model = init_chat_model(configurable_fields=["model"], model="gpt-5-mini", model_provider="openai", **NOWHERE)
+    config = {"configurable": {"model": "gpt-5-nano"}}
+    trajectory = await run(graph_of(model.bind_tools([get_time], tool_choice="any")), [CALL], config=config)
+    assert trajectory.turns[0].metadata["overridden"] == {"tool_choice": "required"}
+    assert callers(trajectory, "model") == ["gpt-5-nano"]
+
+
+async def test_a_config_that_the_graph_needs_and_lacks_is_the_agents_failure():
+    def node(state, config):
+        return {"messages": [MODELS["openai"]().invoke(config["configurable"]["question"])]}
+
+    builder = StateGraph(Chat)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    builder.add_edge("node", END)
+    graph = builder.compile()
+    assert (await run(graph, ["never"])).error == "agent: KeyError: 'question'"
+    assert asked(await run(graph, ["Noon."], config={"configurable": {"question": "Time?"}})) == [[("user", "Time?")]]
+
+
+@pytest.mark.parametrize("provider", MODELS)
+async def test_an_agent_of_any_providers_model_is_one_row(provider):
+    trajectory = await run(create_agent(MODELS[provider](), [get_time], system_prompt="Be brief."), [CALL, "Noon."])
+    assert trajectory.error is None
+    assert asked(trajectory)[0] == [("system", "Be brief."), ("user", "What time is it in Rome?")]
+    assert asked(trajectory)[1][-1] == ("tool", "It is noon in Rome.")
+    assert forks(trajectory) == [None, None]
+    assert len(trajectory.samples()) == 1
+
+
+@pytest.mark.parametrize("name", ["gpt-6", "gpt-5-pro", "gpt-5-codex"])
+async def test_models_that_speak_another_api_in_production_are_captured_too(name):
+    agent = create_agent(init_chat_model(f"openai:{name}", **NOWHERE), [get_time])
+    trajectory = await run(agent, [CALL, "Noon."])
+    assert trajectory.error is None
+    assert callers(trajectory, "model") == [name, name]
+    assert len(trajectory.samples()) == 1
+
+
+async def test_azures_model_is_captured():
+    model = AzureChatOpenAI(
+        azure_endpoint="http://127.0.0.1:9", azure_deployment="mine", api_version="2026-01-01", api_key="none"
+    )
+    assert said(await run(graph_of(model), ["Noon."])) == ["Noon."]
