@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
 from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
+from art_core.loop.preflight import check_scenarios
 from art_core.loop.retention import best_step
 from art_core.loop.run import open_backend
 from art_core.loop.rundir import RunDir
@@ -69,6 +70,7 @@ def eval_run(
     chosen = find_checkpoint(directory, checkpoint, config)
     scenarios = _scenarios(directory, split)
     agent, reward = remake(record, run)
+    check_scenarios(agent, scenarios)
     config = _opened(config, directory, checkpoint)
     progress = Progress(as_json=json_output)
     try:

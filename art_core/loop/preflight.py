@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from art_core.errors import InputError
@@ -10,11 +10,22 @@ from art_core.inference.scripted import ScriptedPolicy
 from art_core.messages import Message, ToolCall, ToolSpec, canonical_json
 from art_core.rewards.protocol import GroupReward, RewardLike
 from art_core.rollout.limits import Limits
-from art_core.rollout.protocol import Agent
+from art_core.rollout.protocol import Agent, AgentWithCheck
 from art_core.rollout.runner import rollout
 from art_core.scenario import Scenario
 
-__all__ = ["preflight", "scripted_reply"]
+__all__ = ["check_scenarios", "preflight", "scripted_reply"]
+
+
+def check_scenarios(agent: Agent, scenarios: Iterable[Scenario]) -> None:
+    """Ask an agent that can tell whether it can be run on every one of ``scenarios``.
+
+    Raises:
+        InputError: it cannot be run on one; the message is the agent's own.
+    """
+    if isinstance(agent, AgentWithCheck):
+        for scenario in scenarios:
+            agent.check_scenario(scenario)
 
 
 async def preflight(

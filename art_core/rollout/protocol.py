@@ -12,7 +12,7 @@ from art_core.scenario import Scenario
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["Agent", "AgentWithEnvironment", "AgentWithTools"]
+__all__ = ["Agent", "AgentWithCheck", "AgentWithEnvironment", "AgentWithTools"]
 
 Agent = Callable[[Scenario, "Session"], "Any | Awaitable[Any]"]
 """Any callable. A sync one runs in a worker thread with the caller's context. It talks to the model through the session."""
@@ -27,6 +27,21 @@ class AgentWithEnvironment(Protocol):
     """
 
     def open(self, scenario: Scenario, session: Session) -> AbstractAsyncContextManager[Any]: ...
+
+    async def __call__(self, scenario: Scenario, session: Session) -> Any: ...
+
+
+@runtime_checkable
+class AgentWithCheck(Protocol):
+    """An agent that can tell, without running, that a scenario is none it can be given."""
+
+    def check_scenario(self, scenario: Scenario) -> None:
+        """Asked of every scenario before anything expensive; is to be fast and to change nothing.
+
+        Raises:
+            InputError: the agent cannot be run on ``scenario``.
+        """
+        ...
 
     async def __call__(self, scenario: Scenario, session: Session) -> Any: ...
 

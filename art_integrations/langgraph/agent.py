@@ -17,7 +17,9 @@ from art_core.rollout.session import Session
 from art_core.scenario import Scenario
 from art_integrations import openai_sdk
 
-from .graphs import check_graph, input_for, isolated, made_by
+from .captured import check_captured
+from .fitting import check_context, check_input
+from .graphs import check_factory, check_graph, input_for, isolated, made_by
 from .hook import install
 
 __all__ = ["LangGraphAgent"]
@@ -60,8 +62,14 @@ class LangGraphAgent:
             raise InputError(f"steps must be a whole number of at least 1, got {steps!r}")
         found = load_reference(graph, what="graph") if isinstance(graph, str) else graph
         self._factory = found if callable(found) and not isinstance(found, Pregel) else None
-        self._graph = None if self._factory else check_graph(found)
+        if self._factory is not None:
+            check_factory(self._factory)
+            self._graph = None
+        else:
+            self._graph = check_graph(found)
+            check_context(self._graph, context)
         self._selection = Selection(train)
+        self._train = train
         self._input = input
         self._on_interrupt = on_interrupt
         self._config = dict(config or {})
@@ -76,20 +84,40 @@ class LangGraphAgent:
         """The adapters that its calls are trained as."""
         return self._selection.adapters
 
+    def check_scenario(self, scenario: Scenario) -> None:
+        """See ``rollout.protocol.AgentWithCheck``. A graph that a factory makes and an ``input`` function are not tried.
+
+        Raises:
+            InputError: the scenario does not fit the graph's state.
+        """
+        if self._graph is not None and self._input is None:
+            self._input_for(self._graph, scenario)
+
     async def __call__(self, scenario: Scenario, session: Session) -> Any:
         """Run the graph once.
 
         Raises:
-            InputError: the scenario does not fit the graph, or nobody answers its interrupts.
+            InputError: the scenario does not fit the graph, nobody answers its interrupts, or none of its model calls was one
+                of the rollout.
             LimitReached: the graph took more than ``steps`` steps.
         """
         session.selection = self._selection
         config = self._config_for(session)
         graph = self._graph if self._factory is None else check_graph(await made_by(self._factory, config))
         assert graph is not None
-        if not self._share:
-            graph = isolated(graph)
-        given: Any = self._input(scenario) if self._input else input_for(graph, scenario.input, scenario.id)
+        check_context(graph, self._context)
+        given = self._input_for(graph, scenario)
+        state = await self._run(graph if self._share else isolated(graph), given, config)
+        check_captured(session, self._train)
+        return state
+
+    def _input_for(self, graph: Pregel[Any, Any, Any, Any], scenario: Scenario) -> Any:
+        given = self._input(scenario) if self._input else input_for(graph, scenario.input, scenario.id)
+        check_input(graph, given, scenario.id)
+        return given
+
+    async def _run(self, graph: Pregel[Any, Any, Any, Any], given: Any, config: Any) -> Any:
+        """The final state; interrupts on the way are answered."""
         options: Any = {} if self._context is None else {"context": self._context}
         while True:
             try:

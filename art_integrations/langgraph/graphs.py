@@ -10,7 +10,7 @@ from langgraph.pregel import Pregel
 
 from art_core.errors import InputError
 
-__all__ = ["check_graph", "input_for", "isolated", "made_by"]
+__all__ = ["check_factory", "check_graph", "input_for", "isolated", "made_by"]
 
 
 def check_graph(graph: Any) -> Pregel[Any, Any, Any, Any]:
@@ -75,16 +75,27 @@ def _fields(graph: Pregel[Any, Any, Any, Any]) -> list[str] | None:
     return list(fields) if fields else None
 
 
+def check_factory(factory: Any) -> None:
+    """
+    Raises:
+        InputError: it needs more than the config.
+    """
+    if len(needed := _required(factory)) > 1:
+        raise InputError(
+            f"{getattr(factory, '__name__', factory)!r} needs {', '.join(needed)}; a function that makes the graph is called "
+            "with nothing or with the config"
+        )
+
+
 async def made_by(factory: Any, config: Mapping[str, Any]) -> Any:
     """What a factory of graphs returns; it may take the config, and may be async."""
-    graph = factory(config) if _takes_config(factory) else factory()
+    graph = factory(config) if _required(factory) else factory()
     return await graph if inspect.isawaitable(graph) else graph
 
 
-def _takes_config(factory: Any) -> bool:
-    required = [
-        p
+def _required(factory: Any) -> list[str]:
+    return [
+        p.name
         for p in inspect.signature(factory).parameters.values()
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
-    return len(required) == 1

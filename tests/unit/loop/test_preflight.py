@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from art_core.errors import InputError
-from art_core.loop.preflight import preflight, scripted_reply
+from art_core.loop.preflight import check_scenarios, preflight, scripted_reply
 from art_core.messages import Message, ToolSpec
 from art_core.rollout.limits import Limits
 from art_core.scenario import Scenario
@@ -36,6 +36,19 @@ def test_the_script_calls_nothing_that_is_not_offered():
 
 def test_expected_text_is_said():
     assert scripted_reply(Scenario("q", "go", "Paris"), [USER], []).text == "Paris"
+
+
+def test_an_agent_that_can_tell_is_asked_about_every_scenario():
+    asked = []
+
+    class Choosy:
+        def check_scenario(self, scenario):
+            asked.append(scenario.id)
+
+        async def __call__(self, scenario, session): ...
+
+    check_scenarios(Choosy(), [Scenario("a", "go"), Scenario("b", "stay")])
+    assert asked == ["a", "b"]
 
 
 async def test_a_reward_that_raises_is_named():
