@@ -22,8 +22,8 @@ _KEYS = {
 
 def describe_caller(model: BaseChatModel, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Plain values: ``model`` and ``provider`` of the model that was called, and, inside a graph, ``node``, ``step``, ``path``
-    (a list), ``namespace`` (of checkpoints, one part a nested graph), ``agent``, ``source`` (such as ``summarization``), ``task`` and
-    ``attempt`` (1 for the first)."""
+    (a list), ``namespace`` (of checkpoints, one part a nested graph), ``agent`` (its name, or else the node of the outer graph that
+    runs it), ``source`` (such as ``summarization``), ``task`` and ``attempt`` (1 for the first)."""
     return {"model": _name(model), "provider": type(model).__name__, **_place(metadata)}
 
 
@@ -34,7 +34,15 @@ def describe_running_node() -> dict[str, Any]:
 
 def _place(metadata: Mapping[str, Any]) -> dict[str, Any]:
     told = {ours: _plain(metadata[theirs]) for theirs, ours in _KEYS.items() if metadata.get(theirs) is not None}
+    if "agent" not in told and (around := _graph_around(told.get("namespace", ""))):
+        told["agent"] = around
     return told | _execution()
+
+
+def _graph_around(namespace: str) -> str | None:
+    """The node of the outer graph that runs the nested one: LangGraph's older agents have no other name."""
+    nodes = namespace.split("|")
+    return nodes[-2].partition(":")[0] if len(nodes) > 1 else None
 
 
 def _name(model: BaseChatModel) -> str:

@@ -87,3 +87,8 @@ def test_what_concerns_only_the_providers_service_is_left_out():
 def test_what_cannot_be_done_is_told_with_the_cure(given, message):
     with pytest.raises(InputError, match=message):
         translate(given)
+
+
+def test_tools_beside_a_response_format_are_strict_as_openais_client_wants_them():
+    strict = {"type": "function", "function": {**TOOL["function"], "strict": True}}
+    assert translate({"tools": [TOOL], "response_format": SHAPED}) == {"tools": [strict], "response_format": SHAPED}
