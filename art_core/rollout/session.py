@@ -205,6 +205,22 @@ class Session:
 
         return sync_client(self)
 
+    @property
+    def base_url(self) -> str:
+        """Where other processes on this machine find an OpenAI-compatible service whose chat completions are this rollout's turns,
+        while it runs; the key that it asks for is in ``env``."""
+        from .endpoint import endpoint
+
+        return endpoint().open(self).base_url
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment variables that make OpenAI clients of a child process use ``base_url``."""
+        from .endpoint import endpoint
+
+        line = endpoint().open(self)
+        return {"OPENAI_BASE_URL": line.base_url, "OPENAI_API_KEY": line.key}
+
     def check_tool_call(self) -> None:
         """Reserve one tool call; to be called before it is made.
 
@@ -269,7 +285,7 @@ class Session:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             if self._closed is not None:
-                raise self._over() from None
+                raise self.over() from None
             raise
 
     def from_thread(self, make: Callable[[], Awaitable[T]]) -> T:
@@ -294,11 +310,11 @@ class Session:
             future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         except RuntimeError as error:  # the loop is closed
             coroutine.close()
-            raise self._over() from error
+            raise self.over() from error
         try:
             return future.result()
         except FutureCancelled as error:
-            raise self._over() from error
+            raise self.over() from error
 
     async def close(self, reason: LimitReached) -> None:
         """End the session: calls in flight from other threads are cancelled, later ones raise ``reason``."""
@@ -337,7 +353,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise self._over()
+            raise self.over()
 
     def _check_turn(self) -> None:
         self._check_room(len(self.recorder.graph) + self._in_flight, self._tokens)
@@ -357,7 +373,8 @@ class Session:
             self.limit = reached
         raise reached
 
-    def _over(self) -> LimitReached:
+    def over(self) -> LimitReached:
+        """What a call is told when the rollout is over."""
         closed = self._closed or LimitReached("cancelled", "its event loop was closed")
         return LimitReached(closed.stop_reason, f"the rollout is over: {closed}")
 

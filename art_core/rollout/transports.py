@@ -91,11 +91,19 @@ def call_header(about: Mapping[str, Any], adapter: str | None) -> dict[str, str]
 
 
 def caller_of(headers: Mapping[str, str]) -> dict[str, Any]:
-    """What the caller says of itself; an SDK that sends the same request again counts it there too."""
-    about: dict[str, Any] = json.loads(headers.get(CALL_HEADER, "{}"))
-    if again := int(headers.get("x-stainless-retry-count", 0)):
-        about["client_retry"] = again
-    return about
+    """What the caller says of itself; an SDK that sends the same request again counts it there too.
+
+    Raises:
+        InputError: a header that cannot be read.
+    """
+    try:
+        about = json.loads(headers.get(CALL_HEADER, "{}"))
+        again = int(headers.get("x-stainless-retry-count", 0))
+    except ValueError as error:
+        raise InputError(f"a header of the request cannot be read: {error}") from error
+    if not isinstance(about, dict):
+        raise InputError(f"{CALL_HEADER} must be a JSON object, got {about!r}")
+    return {**about, "client_retry": again} if again else about
 
 
 def _check_path(request: httpx2.Request) -> None:

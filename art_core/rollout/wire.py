@@ -22,7 +22,17 @@ from art_core.trajectory.graph import Turn
 
 from .session import Session
 
-__all__ = ["Request", "Response", "chat_completion", "chunks", "complete", "error_response", "handle", "request"]
+__all__ = [
+    "Request",
+    "Response",
+    "chat_completion",
+    "chunks",
+    "complete",
+    "decode",
+    "error_response",
+    "handle",
+    "request",
+]
 
 _NOT_SAMPLING = frozenset(
     (
@@ -79,7 +89,7 @@ async def handle(
     ``about`` is kept as the turn's ``metadata["call"]``: who calls, as far as that is known.
     """
     try:
-        checked = request(_decode(payload))
+        checked = request(decode(payload))
         completion = await complete(session, checked, about=about)
     except ArtError as error:
         return error_response(error)
@@ -275,7 +285,12 @@ def _read(kind: type[Any], item: Any, where: str) -> Any:
         raise InputError(f"{where}: {error}") from error
 
 
-def _decode(payload: bytes | str | Mapping[str, Any]) -> Mapping[str, Any]:
+def decode(payload: bytes | str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a request's body.
+
+    Raises:
+        InputError: it is not a JSON object.
+    """
     if isinstance(payload, Mapping):
         return payload
     try:
