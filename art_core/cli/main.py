@@ -35,6 +35,11 @@ $ art train mcp "python -m mcp_server_time" --model smollm2-135m
 VERBS: tuple[Verb, ...] = (
     Verb(path=("train",), command="art_core.cli.train:app", help="Train a small model to do an agent's job."),
     Verb(path=("eval",), command="art_core.cli.eval:app", help="Measure a checkpoint of a run."),
+    Verb(
+        path=("collect",),
+        command="art_core.cli.collect:app",
+        help="Record an agent with its own model or a provider's.",
+    ),
     Verb(path=("export",), command="art_core.cli.export:app", help="Write a run's adapter for serving."),
     Verb(path=("report",), command="art_core.cli.report:app", help="Write a run's report.html again."),
     Verb(path=("doctor",), command="art_core.cli.doctor:app", help="Check this machine, and a model's numbers on it."),

@@ -27,7 +27,7 @@ from art_core.supervised.run import SftResult
 from .options import TrainOptions
 from .references import make_agent, make_reward
 
-__all__ = ["DEFAULT_MODEL", "app", "run_training", "show_result", "train_agent"]
+__all__ = ["DEFAULT_MODEL", "ProgramOptions", "app", "run_training", "show_result", "train_agent"]
 
 _PROGRAM = Group("The program", sort_key=0)
 
@@ -112,6 +112,10 @@ class ProgramOptions:
     train: Annotated[tuple[str, ...], Parameter(group=_PROGRAM, consume_multiple=True)] = ()
     """Train only the calls of these models; the others run as in production."""
 
+    def record(self, function: str) -> dict[str, Any]:
+        """How to make the agent, for run.toml; what is None was not given."""
+        return {"kind": "python", "function": function, "input": self.input, "train": list(self.train) or None}
+
 
 @app.command(name="python")
 def train_python(
@@ -139,8 +143,7 @@ def train_python(
     reward
         A function of (trajectory, scenario) that returns a number, as `module:function`.
     """
-    agent = {"kind": "python", "function": function, "input": run.input, "train": list(run.train) or None}
-    return train_agent(agent, scenarios, reward, options=options, what="a program")
+    return train_agent(run.record(function), scenarios, reward, options=options, what="a program")
 
 
 app.command("art_core.cli.sft:train_sft", name="sft", help="Fine-tune on chats or on the best stored rollouts.")

@@ -1,18 +1,19 @@
-"""``art train langgraph``: a graph, scenarios and a reward, all of the user's own."""
+"""``art train langgraph`` and ``art collect langgraph``: a graph, scenarios and a reward, all of the user's own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from art_core.cli.collect import CollectOptions, run_collecting
 from art_core.cli.options import TrainOptions
 from art_core.cli.train import train_agent
 from art_core.errors import InputError
 
-__all__ = ["train_langgraph"]
+__all__ = ["collect_langgraph", "train_langgraph"]
 
 _GRAPH = Group("The graph", sort_key=0)
 
@@ -33,6 +34,18 @@ class GraphOptions:
     """Most steps of the graph in one rollout."""
     share: Annotated[bool, Parameter(group=_GRAPH, negative="")] = False
     """Give all rollouts the graph's own cache, store and checkpointer instead of fresh ones."""
+
+    def record(self, graph: str) -> dict[str, Any]:
+        """How to make the agent, for run.toml; what is None was not given."""
+        return {
+            "kind": "langgraph",
+            "graph": graph,
+            "steps": self.graph_steps,
+            "share": self.share,
+            "input": self.input,
+            "train": _selected(self.train),
+            "on_interrupt": self.on_interrupt,
+        }
 
 
 def train_langgraph(
@@ -59,16 +72,28 @@ def train_langgraph(
     reward
         A function of (trajectory, scenario) that returns a number, as module:function.
     """
-    agent = {
-        "kind": "langgraph",
-        "graph": graph,
-        "steps": run.graph_steps,
-        "share": run.share,
-        "input": run.input,
-        "train": _selected(run.train),
-        "on_interrupt": run.on_interrupt,
-    }
-    return train_agent(agent, scenarios, reward, options=options, what="a graph")
+    return train_agent(run.record(graph), scenarios, reward, options=options, what="a graph")
+
+
+def collect_langgraph(
+    graph: str,
+    /,
+    *,
+    run: Annotated[GraphOptions, Parameter(name="*")] = GraphOptions(),
+    options: Annotated[CollectOptions, Parameter(name="*")],
+) -> int:
+    """Record a LangGraph graph with its own models, or with one of a provider in their place.
+
+    ```console
+    $ art collect langgraph support_bot.graph:graph --scenarios questions.jsonl --reward my_checks:score
+    ```
+
+    Parameters
+    ----------
+    graph
+        A compiled graph or a function that makes one, as module:name; modules in the current directory can be imported.
+    """
+    return run_collecting(run.record(graph), options)
 
 
 def _selected(train: tuple[str, ...]) -> list[str] | dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""What this integration adds to ``art``: the agent kind ``langgraph``, and ``art train langgraph``."""
+"""What this integration adds to ``art``: the agent kind ``langgraph``, ``art train langgraph`` and ``art collect langgraph``."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ integration = Integration(
             path=("train", "langgraph"),
             command="art_integrations.langgraph.cli:train_langgraph",
             help="Train a model to do the job of a LangGraph graph.",
+        ),
+        Verb(
+            path=("collect", "langgraph"),
+            command="art_integrations.langgraph.cli:collect_langgraph",
+            help="Record a LangGraph graph with its own models.",
         ),
     ),
 )
