@@ -71,7 +71,7 @@ def collect_python(
     function: str,
     /,
     *,
-    run: Annotated[ProgramOptions, Parameter(name="*")] = ProgramOptions(),
+    run: Annotated[ProgramOptions, Parameter(name="*")] = ProgramOptions(),  # noqa: B008 - frozen
     options: Annotated[CollectOptions, Parameter(name="*")],
 ) -> int:
     """Record a Python program that calls the OpenAI SDK, with its own models or with one of a provider in their place.
