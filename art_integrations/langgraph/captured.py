@@ -21,7 +21,8 @@ def check_captured(session: Session, train: Any) -> None:
     """
     trajectory = session.trajectory
     asked = isinstance(session.policy, OriginalPolicy) and trajectory.model_calls
-    if trajectory.turns or asked or session.limit is not None:
+    tried = trajectory.metrics.get("provider_errors")  # the policy was asked, and failed
+    if trajectory.turns or asked or tried or session.limit is not None:
         return
     if not trajectory.model_calls:
         raise InputError(
