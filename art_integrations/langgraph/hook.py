@@ -28,6 +28,7 @@ from art_core.rollout.transports import call_header
 from art_integrations.openai_sdk.caller import told_by
 
 from .caller import describe_caller, describe_running_node
+from .made_with import made_with
 from .model import PolicyModel, model_for
 from .recording import recorded
 from .translate import translate
@@ -183,7 +184,7 @@ def _answerer(
         return _Answer(model, bound.args[1:], bound.kwargs, itself=True)
     own = {name: value for name, value in kwargs.items() if name not in _PLUMBING}
     plumbing = {name: value for name, value in kwargs.items() if name in _PLUMBING}
-    wanted = {**plumbing, **translate(own), "extra_headers": call_header(about, adapter)}
+    wanted = {**plumbing, **translate({**made_with(model), **own}), "extra_headers": call_header(about, adapter)}
     return _Answer(model_for(session, model), args, wanted)
 
 

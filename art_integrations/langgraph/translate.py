@@ -33,9 +33,11 @@ __all__ = ["translate"]
 _AS_THEY_ARE = frozenset(
     (
         *("stop", "stream", "stream_usage", "stream_options", "parallel_tool_calls", "n", "logprobs", "top_logprobs"),
-        *("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty"),
+        *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias"),
     )
 )
+_NOT_OPENAIS = ("top_k", "min_p")
+"""What OpenAI's client sends only as part of ``extra_body``."""
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 _SHAPES = (
     "response_format",
@@ -91,6 +93,8 @@ def translate(given: Mapping[str, Any]) -> dict[str, Any]:
     tools = [_tool(tool) for tool in left.pop("tools", None) or ()]
     choices = [left.pop(name) for name in ("tool_choice", "tool_config") if name in left]
     wanted |= chosen(next(iter(choices), None), tools)
+    if beyond := {name: left.pop(name) for name in _NOT_OPENAIS if name in left}:
+        wanted["extra_body"] = beyond
     lengths = [left.pop(name) for name in _LENGTHS if name in left]
     if lengths:
         wanted["max_tokens"] = lengths[0]

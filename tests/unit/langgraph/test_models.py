@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from langchain.agents import create_agent
 from langchain.chat_models import init_chat_model
-from langchain_openai import AzureChatOpenAI
+from langchain_anthropic import ChatAnthropic
+from langchain_google_genai import ChatGoogleGenerativeAI
+from langchain_ollama import ChatOllama
+from langchain_openai import AzureChatOpenAI, ChatOpenAI
+
+import art_core as art
+from art_integrations.langgraph import LangGraphAgent
 
 from .graphs import END, NOWHERE, START, Chat, StateGraph, get_time
 from .providers import MODELS
@@ -95,3 +101,56 @@ async def test_azures_model_is_captured():
         azure_endpoint="http://127.0.0.1:9", azure_deployment="mine", api_version="2026-01-01", api_key="none"
     )
     assert said(await run(graph_of(model), ["Noon."])) == ["Noon."]
+
+
+async def sampled(model, **options):
+    """How a graph's model was sampled, and what it asked for in vain."""
+    trajectory = await run(graph_of(model), ["Noon."], **options)
+    assert trajectory.error is None
+    return trajectory.turns[0].temperature, dict(trajectory.turns[0].metadata.get("overridden", {}))
+
+
+WISHES = {
+    "openai": (ChatOpenAI(model="gpt-4.1", temperature=0.2, top_p=0.5, seed=3, **NOWHERE), {"top_p": 0.5, "seed": 3}),
+    "by name": (
+        init_chat_model("openai:gpt-4.1", temperature=0.2, frequency_penalty=1.0, **NOWHERE),
+        {"frequency_penalty": 1.0},
+    ),
+    "anthropic": (ChatAnthropic(model="claude-sonnet-5", api_key="none", temperature=0.2, top_k=4), {"top_k": 4}),
+    "gemini": (
+        ChatGoogleGenerativeAI(model="gemini-2.5-pro", google_api_key="none", temperature=0.2, top_k=4),
+        {"top_k": 4},
+    ),
+    "ollama": (ChatOllama(model="qwen3", temperature=0.2, seed=3, validate_model_on_init=False), {"seed": 3}),
+}
+
+
+@pytest.mark.parametrize(("model", "wish"), WISHES.values(), ids=WISHES)
+async def test_what_a_model_was_made_with_is_recorded_as_overridden(model, wish):
+    assert await sampled(model) == (1.0, {"temperature": 0.2, **wish})
+
+
+async def test_what_a_call_says_counts_before_what_the_model_was_made_with():
+    model = ChatOpenAI(model="gpt-4.1", temperature=0.2, **NOWHERE).bind(temperature=0.7)
+    assert await sampled(model) == (1.0, {"temperature": 0.7})
+
+
+async def test_the_temperature_of_the_model_holds_while_the_policy_is_evaluated():
+    agent = LangGraphAgent(graph_of(ChatOpenAI(model="gpt-4.1", temperature=0.2, **NOWHERE)))
+    policy, scenario = art.ScriptedPolicy(["Noon."]), art.Scenario("s", "Time?")
+    trajectory = await art.rollout(agent, scenario, policy, evaluating=True)
+    assert trajectory.turns[0].temperature == 0.2
+
+
+async def test_json_that_a_model_was_made_for_is_asked_for():
+    model = ChatOllama(model="qwen3", format="json", validate_model_on_init=False)
+    assert (await sampled(model))[1] == {"response_format": {"type": "json_object"}}
+
+
+async def test_an_argument_that_nobody_knows_is_told():
+    with pytest.warns(UserWarning, match="frobnicate is not default parameter"):
+        model = ChatOpenAI(model="gpt-4.1", frobnicate=3, **NOWHERE)
+    trajectory = await run(graph_of(model), ["never"])
+    assert trajectory.error.startswith(
+        "agent: the graph calls its model with frobnicate = 3, which the trained model does"
+    )

@@ -92,3 +92,10 @@ def test_what_cannot_be_done_is_told_with_the_cure(given, message):
 def test_tools_beside_a_response_format_are_strict_as_openais_client_wants_them():
     strict = {"type": "function", "function": {**TOOL["function"], "strict": True}}
     assert translate({"tools": [TOOL], "response_format": SHAPED}) == {"tools": [strict], "response_format": SHAPED}
+
+
+def test_what_openais_client_does_not_know_is_sent_in_its_body():
+    assert translate({"top_k": 4, "min_p": 0.1, "top_p": 0.5}) == {
+        "top_p": 0.5,
+        "extra_body": {"top_k": 4, "min_p": 0.1},
+    }
