@@ -8,6 +8,7 @@ from langchain.agents.middleware import (
     ModelFallbackMiddleware,
     ModelRetryMiddleware,
     SummarizationMiddleware,
+    after_model,
     before_model,
     dynamic_prompt,
     wrap_model_call,
@@ -87,11 +88,11 @@ async def test_a_call_that_a_person_rejects_is_told_to_the_model():
         [CALL, "Sorry."],
         on_interrupt=lambda asked: {"decisions": [{"type": "reject", "message": "not now"}]},
     )
-    assert asked(trajectory)[1][-1] == ("tool", "User rejected the tool call for `get_time` with reason: not now")
+    assert asked(trajectory)[1][-1][1].endswith("not now")
     assert forks(trajectory) == [None, None]
 
 
-async def test_a_call_that_a_person_edits_stays_as_it_was_sampled_and_the_tool_message_tells():
+async def test_a_call_that_a_person_edits_is_trained_as_it_was_sampled_and_run_as_edited():
     edited = {"name": "get_time", "args": {"city": "Oslo"}}
     trajectory = await run(
         supervised(),
@@ -99,11 +100,21 @@ async def test_a_call_that_a_person_edits_stays_as_it_was_sampled_and_the_tool_m
         on_interrupt=lambda asked: {"decisions": [{"type": "edit", "edited_action": edited}]},
     )
     assert said(trajectory) == [CALL_TEXT, "Noon in Oslo."]
-    assert trajectory.messages[-3].tool_calls[0].parsed() == {"city": "Rome"}
-    told = trajectory.messages[-2].text
-    assert 'Executed instead: get_time with arguments {"city": "Oslo"}.' in told
-    assert told.endswith("It is noon in Oslo.")
-    assert forks(trajectory) == [None, None]
+    assert asked(trajectory)[1][-1][1].endswith("It is noon in Oslo.")
+
+
+async def test_a_call_that_a_hook_edits_is_context_and_the_sampled_one_is_trained():
+    @after_model
+    def to_oslo(state, runtime):
+        last = state["messages"][-1]
+        calls = [{**call, "args": {"city": "Oslo"}} for call in last.tool_calls]
+        return {"messages": [last.model_copy(update={"tool_calls": calls})]}
+
+    trajectory = await run(assistant(middleware=[to_oslo]), [CALL, "Noon in Oslo."])
+    assert said(trajectory) == [CALL_TEXT, "Noon in Oslo."]
+    assert trajectory.messages[1].tool_calls[0].parsed() == {"city": "Oslo"}
+    assert forks(trajectory) == [None, "the history was edited"]
+    assert len(trajectory.samples()) == 2
 
 
 async def test_a_model_that_is_chosen_per_call_is_captured_as_what_it_is():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from langchain.agents.middleware import ToolErrorMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware import ToolRetryMiddleware, wrap_tool_call
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from .graphs import assistant, broken, create_agent, get_time, production_model
@@ -93,8 +94,14 @@ async def test_arguments_stay_as_they_were_sampled_however_the_client_writes_the
 
 
 async def test_a_tool_that_raises_may_be_answered_by_middleware():
-    graph = assistant(middleware=[ToolErrorMiddleware(lambda error, request: f"failed: {error}")])
-    trajectory = await run(graph, [call("broken", '{"city": "Atlantis"}'), "There is none."])
+    @wrap_tool_call
+    async def told(request, handler):
+        try:
+            return await handler(request)
+        except RuntimeError as error:
+            return ToolMessage(f"failed: {error}", tool_call_id=request.tool_call["id"], status="error")
+
+    trajectory = await run(assistant(middleware=[told]), [call("broken", '{"city": "Atlantis"}'), "There is none."])
     assert asked(trajectory)[1][-1] == ("tool", "failed: no such place: Atlantis")
     assert said(trajectory)[1] == "There is none."
     assert len(trajectory.samples()) == 1
