@@ -9,6 +9,7 @@ from art_core.errors import InputError
 from art_integrations.langgraph import LangGraphAgent
 
 from .graphs import assistant, chatbot
+from .running import check_tokens
 
 
 async def run(graph, replies, scenario="What time is it in Rome?", **options):
@@ -16,6 +17,7 @@ async def run(graph, replies, scenario="What time is it in Rome?", **options):
     trajectory = await art.rollout(
         LangGraphAgent(graph, **options), art.Scenario("s", scenario), policy, limits=art.Limits(seconds=20)
     )
+    check_tokens(trajectory)
     return policy, trajectory
 
 

@@ -13,7 +13,7 @@ import art_core as art
 from art_integrations.langgraph import LangGraphAgent
 
 from .graphs import END, START, Chat, StateGraph, assistant, chatbot, production_model
-from .running import run, said
+from .running import check_tokens, run, said
 
 
 def echo(messages, tools):
@@ -25,7 +25,10 @@ async def many(graph, count=64):
     agent, policy = LangGraphAgent(graph), art.ScriptedPolicy(echo)
     scenarios = [art.Scenario(f"s{n}", f"question {n}") for n in range(count)]
     async with asyncio.timeout(60):
-        return await asyncio.gather(*(art.rollout(agent, scenario, policy) for scenario in scenarios))
+        trajectories = await asyncio.gather(*(art.rollout(agent, scenario, policy) for scenario in scenarios))
+    for trajectory in trajectories:
+        check_tokens(trajectory)
+    return trajectories
 
 
 def nested():

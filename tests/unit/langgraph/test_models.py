@@ -15,7 +15,7 @@ from art_integrations.langgraph import LangGraphAgent
 
 from .graphs import END, NOWHERE, START, Chat, StateGraph, get_time
 from .providers import MODELS
-from .running import asked, callers, forks, run, said
+from .running import asked, callers, check_tokens, forks, run, said
 
 CALL = [("get_time", {"city": "Rome"})]
 
@@ -139,6 +139,7 @@ async def test_the_temperature_of_the_model_holds_while_the_policy_is_evaluated(
     agent = LangGraphAgent(graph_of(ChatOpenAI(model="gpt-4.1", temperature=0.2, **NOWHERE)))
     policy, scenario = art.ScriptedPolicy(["Noon."]), art.Scenario("s", "Time?")
     trajectory = await art.rollout(agent, scenario, policy, evaluating=True)
+    check_tokens(trajectory)
     assert trajectory.turns[0].temperature == 0.2
 
 

@@ -14,7 +14,7 @@ import art_core as art
 from art_integrations.langgraph import LangGraphAgent
 
 from .graphs import END, START, Chat, StateGraph, assistant, chatbot, production_model
-from .running import asked, drive, forks, run, said
+from .running import asked, check_tokens, drive, forks, run, said
 
 
 def line(*nodes, **options):
@@ -151,4 +151,6 @@ async def test_sixty_four_rollouts_of_a_graph_with_a_checkpointer_do_not_mix():
     async with asyncio.timeout(60):
         trajectories = await asyncio.gather(*(art.rollout(agent, scenario, policy) for scenario in scenarios))
     assert [said(t) for t in trajectories] == [[f"question {n} 1", f"question {n} 3"] for n in range(64)]
+    for trajectory in trajectories:
+        check_tokens(trajectory)
     assert {len(t.samples()) for t in trajectories} == {1}
