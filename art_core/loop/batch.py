@@ -1,7 +1,7 @@
 """From scored groups to the rows of one training step, with the fate of every rollout entered in the ledger.
 
-One place decides each rollout's fate, in this order: failed, unscored, no spread, not selected, not trainable,
-over-long, trained.
+One place decides each rollout's fate, in this order: failed, unscored, no spread, not selected, superseded, not trainable,
+over-long, trained. Superseded tokens of a rollout with another fate are superseded all the same.
 Rows of groups without spread are never handed to the trainer. Several rows of one rollout share its advantage.
 """
 
@@ -125,6 +125,8 @@ def _most_varied(rewards: Sequence[float | None], count: int | None) -> set[int]
 
 
 def _rows(trajectory: Trajectory, max_row_tokens: int | None) -> tuple[Fate, list[TrainingSample]]:
+    if 0 < trajectory.sampled_tokens == trajectory.superseded_tokens:
+        return "superseded", []
     try:
         rows = trajectory.samples()
     except NotTrainable:
@@ -139,6 +141,7 @@ def _enter(batch: Batch, trajectory: Trajectory, fate: Fate, rows: list[Training
         fate,
         sampled_tokens=trajectory.sampled_tokens,
         trained_tokens=sum(row.trained_tokens for row in rows) if fate == "trained" else None,
+        superseded_tokens=trajectory.superseded_tokens,
         truncated=trajectory.truncated,
     )
     for adapter in sorted(turns := _by_adapter(trajectory)):

@@ -54,7 +54,7 @@ MEANINGS: dict[str, str] = {
     "failed": "the rollout ended by an error",
     "unscored": "the reward or judge gave no score",
     "not_selected": "left out so that those that differ most are trained",
-    "superseded": "replaced by a retry",
+    "superseded": "drawn again, because a node or a request was started over",
     "over_long": "longer than a training row may be",
     "not_trainable": "drawn greedily, from a truncated distribution, without a finite logprob, or cut off by a time limit",
     "carried_out": "kept for a later step",
@@ -117,24 +117,28 @@ class Ledger:
         *,
         sampled_tokens: int,
         trained_tokens: int | None = None,
+        superseded_tokens: int = 0,
         source: Source = "sampled",
         truncated: bool = False,
     ) -> None:
         """Enter one rollout with its source and its fate.
 
-        Of a trained rollout, ``trained_tokens`` (None: all) are trained and the rest of its tokens are not trainable.
+        ``superseded_tokens`` of it are superseded whatever becomes of the rollout. Of a trained rollout, ``trained_tokens`` (None:
+        all others) are trained and the rest of its tokens are not trainable.
 
         Raises:
-            InputError: more tokens trained than sampled, or trained tokens of a rollout with another fate.
+            InputError: more tokens superseded or trained than sampled, or trained tokens of a rollout with another fate.
         """
-        if trained_tokens is not None and (fate != "trained" or not 0 <= trained_tokens <= sampled_tokens):
-            raise InputError(
-                f"a {fate} rollout of {sampled_tokens} sampled tokens cannot have {trained_tokens} trained"
-            )
-        own = sampled_tokens if trained_tokens is None else trained_tokens
+        others = sampled_tokens - superseded_tokens
+        if not 0 <= superseded_tokens <= sampled_tokens:
+            raise InputError(f"a rollout of {sampled_tokens} sampled tokens cannot have {superseded_tokens} superseded")
+        if trained_tokens is not None and (fate != "trained" or not 0 <= trained_tokens <= others):
+            raise InputError(f"a {fate} rollout of {others} sampled tokens cannot have {trained_tokens} trained")
+        own = others if trained_tokens is None else trained_tokens
         self.add(source, rollouts=1, tokens=sampled_tokens)
         self.add(fate, rollouts=1, tokens=own)
-        self.add("not_trainable", tokens=sampled_tokens - own)
+        self.add("superseded", tokens=superseded_tokens)
+        self.add("not_trainable", tokens=others - own)
         if truncated:
             self.add("truncated", rollouts=1, tokens=sampled_tokens)
 

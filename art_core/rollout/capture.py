@@ -10,6 +10,7 @@ from types import TracebackType
 from art_core.errors import InputError, LimitReached
 from art_core.inference.protocol import Policy
 from art_core.scenario import Scenario
+from art_core.trajectory.superseded import client_retries
 from art_core.trajectory.trajectory import Trajectory
 
 from .current import bind, current
@@ -103,6 +104,7 @@ class Capture:
         else:
             session.trajectory.stop_reason = "cancelled"
             session.trajectory.unscore("not scored: the block was left before its end")
+        session.trajectory.superseded |= client_retries(session.trajectory.graph)
         session.finished = True
         session.trajectory.seconds = session.elapsed()
         return LimitReached("finished", "the block of capture has ended")

@@ -15,6 +15,7 @@ from art_core.inference.protocol import Policy
 from art_core.rewards.protocol import GroupReward, RewardFunction
 from art_core.rewards.score import score_trajectory
 from art_core.scenario import Scenario
+from art_core.trajectory.superseded import client_retries
 from art_core.trajectory.trajectory import Trajectory
 
 from .current import bind
@@ -93,6 +94,7 @@ async def _run(agent: Agent, session: Session, reward: RewardFunction | None) ->
     try:
         if session.trajectory.stop_reason is None:
             await _call_agent(agent, session)
+        session.trajectory.superseded |= client_retries(session.trajectory.graph)
         await _score(session.trajectory, reward, session.limits)
     finally:
         await session.close(LimitReached("finished", "the agent has returned"))

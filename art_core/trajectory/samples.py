@@ -7,6 +7,7 @@ Letters: L = tokens of a row.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +55,11 @@ class TrainingSample:
         return int(self.mask.sum())
 
 
-def samples_of(graph: TokenGraph, *, rollout_id: str) -> list[TrainingSample]:
+def samples_of(graph: TokenGraph, *, rollout_id: str, left_out: Collection[str] = frozenset()) -> list[TrainingSample]:
     """The rows of a graph: one per leaf path, split where temperature or adapter differ along it.
 
-    A token that lies on several paths is trained in the first row only. A token whose logprob is not finite is context.
+    A token that lies on several paths is trained in the first row only. A token whose logprob is not finite is context,
+    and so is one of a turn whose id is ``left_out``.
 
     Raises:
         NotTrainable: no turn can be trained; names the first turn and why.
@@ -70,7 +72,7 @@ def samples_of(graph: TokenGraph, *, rollout_id: str) -> list[TrainingSample]:
         for turn, keep in graph.chain(leaf.id):
             begin = turn.parent_len + len(turn.context_ids)
             first, last = covered.get(turn.id, 0), max(0, min(keep - begin, len(turn.completion_ids)))
-            if turn.trainable and last > first:
+            if turn.trainable and last > first and turn.id not in left_out:
                 marks.setdefault((turn.adapter, turn.temperature), []).append((begin, turn, first, last))
             covered[turn.id] = max(first, last)
         for (adapter, temperature), pieces in marks.items():
@@ -78,7 +80,7 @@ def samples_of(graph: TokenGraph, *, rollout_id: str) -> list[TrainingSample]:
             if row is not None:
                 rows.append(row)
     if not rows:
-        raise NotTrainable(_complaint(graph, rollout_id))
+        raise NotTrainable(_complaint(graph, rollout_id, left_out))
     return rows
 
 
@@ -102,8 +104,13 @@ def _row(ids: list[int], pieces: list[tuple[int, Turn, int, int]], **fields: Any
     )
 
 
-def _complaint(graph: TokenGraph, rollout_id: str) -> str:
+def _complaint(graph: TokenGraph, rollout_id: str, left_out: Collection[str]) -> str:
     if not len(graph):
         return f"rollout {rollout_id!r} has no turns"
-    turn = next(iter(graph))
-    return f"rollout {rollout_id!r} has nothing to train: turn {turn.id!r} has {turn.why_not_trainable or 'no finite logprob'}"
+    turn = next((turn for turn in graph if turn.id not in left_out), None)
+    why = (
+        f"turn {turn.id!r} has {turn.why_not_trainable or 'no finite logprob'}"
+        if turn
+        else "all its turns were superseded"
+    )
+    return f"rollout {rollout_id!r} has nothing to train: {why}"

@@ -66,6 +66,7 @@ def to_record(trajectory: Trajectory) -> dict[str, Any]:
         "turns": turns,
         "events": [{name: pack(getattr(event, name)) for name in _EVENT_FIELDS} for event in trajectory.events],
         "model_calls": model_calls,
+        "superseded": sorted(trajectory.superseded),
     }
 
 
@@ -232,6 +233,7 @@ def _trajectory(record: Mapping[str, Any]) -> Trajectory:
         graph=TokenGraph(_turn(turn, toolsets) for turn in record["turns"]),
         events=[ToolEvent(**{name: unpack(event[name]) for name in _EVENT_FIELDS}) for event in record["events"]],
         model_calls=[_call(call, toolsets) for call in record.get("model_calls", ())],  # younger than the schema
+        superseded=set(record.get("superseded", ())),
         **{name: record[name] for name in _TRAJECTORY_PLAIN},
         **{name: unpack(record[name]) for name in _TRAJECTORY_PACKED},
     )

@@ -92,6 +92,9 @@ class Trajectory:
     events: list[ToolEvent] = field(default_factory=list)
     model_calls: list[ModelCall] = field(default_factory=list)
     """Calls of other models, in the order they ended."""
+    superseded: set[str] = field(default_factory=set)
+    """Ids of turns that were sampled again because a node, a program or a request was started over: what they said was
+    used nowhere, and they are not trained unless asked for."""
     output: Any = None
     """What the agent returned."""
     reward: float | None = None
@@ -148,13 +151,19 @@ class Trajectory:
         """Mark the reward as missing, with the reason."""
         self.reward, self.success, self.reward_parts, self.reward_reason = None, None, {}, reason
 
-    def samples(self) -> list[TrainingSample]:
-        """The rows to train on.
+    @property
+    def superseded_tokens(self) -> int:
+        """The completion tokens of the superseded turns."""
+        return sum(len(turn.completion_ids) for turn in self.graph if turn.id in self.superseded)
+
+    def samples(self, *, superseded: bool = False) -> list[TrainingSample]:
+        """The rows to train on, with the superseded turns or without them.
 
         Raises:
             NotTrainable: no turn has sampled ids with logprobs that may be trained; names the turn.
         """
-        return samples_of(self.graph, rollout_id=self.rollout_id)
+        left_out = frozenset() if superseded else frozenset(self.superseded)
+        return samples_of(self.graph, rollout_id=self.rollout_id, left_out=left_out)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from langchain_core.runnables.config import merge_configs
 from langgraph.errors import GraphRecursionError
 from langgraph.pregel import Pregel
 from langgraph.types import Command
@@ -21,6 +22,7 @@ from .captured import check_captured
 from .fitting import check_context, check_input
 from .graphs import check_factory, check_graph, input_for, isolated, made_by
 from .hook import install
+from .reruns import RunLog, final_ids, superseded_turns
 
 __all__ = ["LangGraphAgent"]
 
@@ -102,12 +104,18 @@ class LangGraphAgent:
             LimitReached: the graph took more than ``steps`` steps.
         """
         session.selection = self._selection
-        config = self._config_for(session)
+        log = RunLog()
+        config = self._config_for(session, log)
         graph = self._graph if self._factory is None else check_graph(await made_by(self._factory, config))
         assert graph is not None
         check_context(graph, self._context)
         given = self._input_for(graph, scenario)
-        state = await self._run(graph if self._share else isolated(graph), given, config)
+        state: Any = None
+        try:
+            state = await self._run(graph if self._share else isolated(graph), given, config)
+        finally:
+            turns = session.trajectory.graph
+            session.trajectory.superseded |= superseded_turns(turns, log, final_ids(state))
         check_captured(session, self._train)
         return state
 
@@ -129,9 +137,10 @@ class LangGraphAgent:
                 return state
             given = Command(resume=await self._answer(interrupts))
 
-    def _config_for(self, session: Session) -> Any:
+    def _config_for(self, session: Session, log: RunLog) -> Any:
         configurable = {**self._config.get("configurable", {}), "thread_id": session.rollout_id}
-        return {"recursion_limit": self._steps, **self._config, "configurable": configurable}
+        own = {"recursion_limit": self._steps, **self._config, "configurable": configurable}
+        return merge_configs(own, {"callbacks": [log]})  # type: ignore[arg-type]
 
     async def _answer(self, interrupts: Sequence[Any]) -> Any:
         if self._on_interrupt is None:

@@ -23,7 +23,8 @@ _KEYS = {
 def describe_caller(model: BaseChatModel, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Plain values: ``model`` and ``provider`` of the model that was called, and, inside a graph, ``node``, ``step``, ``path``
     (a list), ``namespace`` (of checkpoints, one part a nested graph), ``agent`` (its name, or else the node of the outer graph that
-    runs it), ``source`` (such as ``summarization``), ``task`` and ``attempt`` (1 for the first)."""
+    runs it), ``source`` (such as ``summarization``), ``task``, ``attempt`` (1 for the first) and ``run`` (the id of LangChain's run that
+    called)."""
     return {"model": _name(model), "provider": type(model).__name__, **_place(metadata)}
 
 
@@ -36,7 +37,8 @@ def _place(metadata: Mapping[str, Any]) -> dict[str, Any]:
     told = {ours: _plain(metadata[theirs]) for theirs, ours in _KEYS.items() if metadata.get(theirs) is not None}
     if "agent" not in told and (around := _graph_around(told.get("namespace", ""))):
         told["agent"] = around
-    return told | _execution()
+    run = getattr(ensure_config().get("callbacks"), "parent_run_id", None)
+    return told | _execution() | ({"run": str(run)} if run else {})
 
 
 def _graph_around(namespace: str) -> str | None:

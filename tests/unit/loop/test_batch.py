@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from art_core.errors import RewardError
@@ -128,3 +130,23 @@ def test_a_missing_reward_is_not_selected_away():
 def test_epsilon_makes_little_of_small_differences():
     batch = make_batch([group(rollout("a", 0.5), rollout("b", 0.52))], epsilon=0.1)
     assert batch.advantages == pytest.approx([-0.01 / 0.11, 0.01 / 0.11])
+
+
+def test_tokens_that_were_sampled_again_are_superseded_and_not_trained():
+    retried, gone = rollout("retried", 1.0), rollout("gone", 0.0)
+    again = dataclasses.replace(retried.turns[0], id="t1", completion_ids=(7,) * 4, logprobs=(-0.5,) * 4)
+    retried.graph.add(again)
+    retried.superseded, gone.superseded = {"t0"}, {"t0"}
+    batch = make_batch([group(retried, gone, rollout("other", 0.5))])
+    assert batch.fates == {"retried": "trained", "gone": "superseded", "other": "trained"}
+    assert [row.token_ids[row.mask].tolist() for row in batch.samples] == [[7, 7, 7, 7], [5, 5, 5]]
+    tokens = batch.ledger.to_dict()["tokens"]
+    assert (tokens["sampled"], tokens["trained"], tokens["superseded"], tokens["not_trainable"]) == (13, 7, 6, 0)
+
+
+def test_superseded_tokens_of_a_failed_rollout_are_superseded():
+    failed = rollout("failed", error="agent: boom")
+    failed.superseded = {"t0"}
+    batch = make_batch([group(failed, rollout("one", 1.0), rollout("two", 0.0))])
+    assert (batch.ledger["failed"].rollouts, batch.ledger["failed"].tokens) == (1, 0)
+    assert (batch.ledger["superseded"].rollouts, batch.ledger["superseded"].tokens) == (0, 3)

@@ -14,7 +14,8 @@ def entered(entries):
     ledger = Ledger()
     for fate, source, tokens, truncated in entries:
         trained = tokens // 2 if fate == "trained" else None
-        ledger.add_rollout(fate, sampled_tokens=tokens, trained_tokens=trained, source=source, truncated=truncated)
+        counts = {"sampled_tokens": tokens, "trained_tokens": trained, "superseded_tokens": tokens // 3}
+        ledger.add_rollout(fate, **counts, source=source, truncated=truncated)
     return ledger
 
 
@@ -108,3 +109,11 @@ def test_rows_leave_out_zeros():
 
 def test_every_row_has_a_meaning():
     assert list(MEANINGS) == [*SOURCES, *FATES, *ATTRIBUTES]
+
+
+def test_superseded_tokens_have_a_row_of_their_own():
+    ledger = Ledger()
+    ledger.add_rollout("trained", sampled_tokens=12, trained_tokens=7, superseded_tokens=4)
+    assert [ledger[row].tokens for row in ("sampled", "trained", "superseded", "not_trainable")] == [12, 7, 4, 1]
+    with pytest.raises(InputError, match="12 sampled tokens cannot have 13 superseded"):
+        ledger.add_rollout("failed", sampled_tokens=12, superseded_tokens=13)
