@@ -14,6 +14,7 @@ from typing import Any
 
 from art_core.errors import InputError
 from art_core.messages import ToolSpec
+from art_core.rollout.hazards import hinted_hazard
 
 from .names import public_names
 from .schemas import tool_parameters
@@ -166,11 +167,8 @@ def _withheld(
         return "excluded"
     if allow_destructive:
         return None
-    if tool.annotations.get("destructiveHint") is True and not tool.read_only:
-        return "its server says that it is destructive; allow_destructive offers it"
-    if tool.annotations.get("openWorldHint") is True:
-        return "its server says that it reaches the open world; allow_destructive offers it"
-    return None
+    hazard = hinted_hazard(tool.annotations)
+    return None if hazard is None else f"{hazard}; allow_destructive offers it"
 
 
 def _resource_reader(name: str, found: Discovered) -> ToolSpec:
