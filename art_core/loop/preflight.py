@@ -10,11 +10,11 @@ from art_core.inference.scripted import ScriptedPolicy
 from art_core.messages import Message, ToolCall, ToolSpec, canonical_json
 from art_core.rewards.protocol import GroupReward, RewardLike
 from art_core.rollout.limits import Limits
-from art_core.rollout.protocol import Agent, AgentWithCheck
+from art_core.rollout.protocol import Agent, AgentWithCheck, AgentWithRealTools
 from art_core.rollout.runner import rollout
 from art_core.scenario import Scenario
 
-__all__ = ["check_scenarios", "preflight", "scripted_reply"]
+__all__ = ["check_scenarios", "list_tools", "preflight", "scripted_reply"]
 
 
 def check_scenarios(agent: Agent, scenarios: Iterable[Scenario]) -> None:
@@ -26,6 +26,21 @@ def check_scenarios(agent: Agent, scenarios: Iterable[Scenario]) -> None:
     if isinstance(agent, AgentWithCheck):
         for scenario in scenarios:
             agent.check_scenario(scenario)
+
+
+async def list_tools(agent: Agent, note: Callable[[str], None]) -> dict[str, str]:
+    """The tools of an agent that can name them, with what answers each; told with ``note``.
+
+    Raises:
+        InputError: one that would really run can do harm and was not allowed to.
+    """
+    if not isinstance(agent, AgentWithRealTools):
+        return {}
+    tools = dict(await agent.tools_found())
+    if tools:
+        listed = ", ".join(f"{name} ({by})" for name, by in tools.items())
+        note(f"tools found in the agent: {listed}; those that only its tools call cannot be seen from here")
+    return tools
 
 
 async def preflight(

@@ -32,7 +32,7 @@ from .deterministic import check_same_machine, computing
 from .ending import failure, how_it_ended, run_blocking
 from .interrupt import Interrupt
 from .plan import new_plan, resumed_plan
-from .preflight import check_scenarios, preflight
+from .preflight import check_scenarios, list_tools, preflight
 from .result import RunResult
 from .rundir import RunDir
 from .start import own_start
@@ -92,6 +92,8 @@ async def atrain(
     settings, splits, record = plan.settings, plan.splits, plan.record
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
+        if tools := await list_tools(agent, shown.note):
+            record["tools"] = tools
         check_scenarios(agent, (*splits.train, *splits.validation, *splits.test))
         await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
         directory = plan.place()

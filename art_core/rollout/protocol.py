@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from art_core.scenario import Scenario
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["Agent", "AgentWithCheck", "AgentWithEnvironment", "AgentWithTools"]
+__all__ = ["Agent", "AgentWithCheck", "AgentWithEnvironment", "AgentWithRealTools", "AgentWithTools"]
 
 Agent = Callable[[Scenario, "Session"], "Any | Awaitable[Any]"]
 """Any callable. A sync one runs in a worker thread with the caller's context. It talks to the model through the session."""
@@ -40,6 +40,21 @@ class AgentWithCheck(Protocol):
 
         Raises:
             InputError: the agent cannot be run on ``scenario``.
+        """
+        ...
+
+    async def __call__(self, scenario: Scenario, session: Session) -> Any: ...
+
+
+@runtime_checkable
+class AgentWithRealTools(Protocol):
+    """An agent whose tools run as in production, and that can name them before the first rollout."""
+
+    async def tools_found(self) -> Mapping[str, str]:
+        """Tool → ``real`` if it will really run, else what answers in its place; those that can be found without running.
+
+        Raises:
+            InputError: one that would really run can do harm and was not allowed to.
         """
         ...
 

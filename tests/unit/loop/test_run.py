@@ -10,6 +10,7 @@ import pytest
 from art_core.errors import InputError, NonFiniteError, ProviderError, RewardError, TrainerError
 from art_core.loop.config import EvaluationConfig
 from art_core.loop.run import atrain, train
+from art_core.loop.rundir import RunDir
 from art_core.observe.ledger import Ledger
 from art_core.observe.metrics import read_metrics
 from art_core.trajectory import store
@@ -65,6 +66,34 @@ async def test_the_run_directory_holds_what_is_promised(tmp_path):
     assert summary["before"]["n"] == 8
     assert summary["after"]["method"] == "wilson"
     assert summary["seconds"].keys() >= {"rollout", "train", "reload", "checkpoint", "evaluate", "total"}
+
+
+class WithTools:
+    """An agent whose tools really run."""
+
+    async def tools_found(self):
+        return {"look_up": "real", "refund": "stub"}
+
+    async def __call__(self, scenario, session):
+        return await agent(scenario, session)
+
+
+async def test_the_tools_that_really_run_are_kept_in_the_run(tmp_path):
+    result = await run(tmp_path, steps=1, agent=WithTools())
+    assert RunDir.open(result.run_dir).read_training_record()["tools"] == {"look_up": "real", "refund": "stub"}
+
+
+async def test_a_tool_that_must_not_run_ends_the_run_before_the_first_rollout(tmp_path):
+    class Refusing(WithTools):
+        async def tools_found(self):
+            raise InputError("tool 'refund' would really run")
+
+        async def __call__(self, scenario, session):
+            raise AssertionError("a rollout")
+
+    with pytest.raises(InputError, match="tool 'refund' would really run"):
+        await run(tmp_path, agent=Refusing())
+    assert not (tmp_path / "runs").exists()
 
 
 async def test_trajectories_are_stored_with_their_fate(tmp_path):
