@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     from .agent import LangGraphAgent
     from .by_hand import capture
     from .hook import install, installed, uninstall
+    from .substitutes import Replay, record_answers
 
-__all__ = ["capture", "install", "installed", "LangGraphAgent", "uninstall"]
+__all__ = ["capture", "install", "installed", "LangGraphAgent", "record_answers", "Replay", "uninstall"]
 
-_HOMES = {"LangGraphAgent": "agent", "capture": "by_hand", "install": "hook", "installed": "hook", "uninstall": "hook"}
+_HOMES = {
+    "LangGraphAgent": "agent",
+    "Replay": "substitutes",
+    "capture": "by_hand",
+    "install": "hook",
+    "installed": "hook",
+    "record_answers": "substitutes",
+    "uninstall": "hook",
+}
 __getattr__ = names_of_extra(
     __name__, _HOMES, extra="langgraph", needs=("langchain_core", "langchain_openai", "langgraph")
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables.config import merge_configs
@@ -12,7 +12,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 from art_core.cli.references import load_reference
-from art_core.errors import InputError, LimitReached
+from art_core.errors import InputError, LimitReached, describe
 from art_core.rollout.selection import Select, Selection
 from art_core.rollout.session import Session
 from art_core.scenario import Scenario
@@ -20,9 +20,13 @@ from art_integrations import openai_sdk
 
 from .captured import check_captured
 from .fitting import check_context, check_input
+from .found import tools_in
 from .graphs import check_factory, check_graph, input_for, isolated, made_by
 from .hook import install
 from .reruns import RunLog, final_ids, superseded_turns
+from .substitutes import Stub
+from .toolhook import install_tools
+from .tooling import RolloutTools, Tooling
 
 __all__ = ["LangGraphAgent"]
 
@@ -43,6 +47,9 @@ class LangGraphAgent:
         context: the runtime context of every run, where the graph has a schema of one.
         steps: most steps of the graph (its ``recursion_limit``).
         share: give all rollouts the graph's own cache, store and checkpointer, instead of fresh ones.
+        tools: tool → what answers in its place: a function of the tool's arguments, sync or async, the text of every answer, or
+            ``Replay(FILE)``. All other tools really run.
+        allow_destructive: let tools run whose name or MCP server says that they can do harm; or the names of those that may.
 
     Raises:
         InputError: no graph there, or an argument that cannot be used.
@@ -59,6 +66,8 @@ class LangGraphAgent:
         context: Any = None,
         steps: int = 100,
         share: bool = False,
+        tools: Mapping[str, Stub] | None = None,
+        allow_destructive: bool | Collection[str] = False,
     ) -> None:
         if not isinstance(steps, int) or steps < 1:
             raise InputError(f"steps must be a whole number of at least 1, got {steps!r}")
@@ -78,7 +87,9 @@ class LangGraphAgent:
         self._context = context
         self._steps = steps
         self._share = share
+        self._tooling = Tooling(tools, allow_destructive)
         install()
+        install_tools()
         openai_sdk.install()
 
     @property
@@ -95,6 +106,27 @@ class LangGraphAgent:
         if self._graph is not None and self._input is None:
             self._input_for(self._graph, scenario)
 
+    async def tools_found(self) -> Mapping[str, str]:
+        """See ``rollout.protocol.AgentWithRealTools``. A factory is called once for it.
+
+        Raises:
+            InputError: a tool that would really run can do harm and is not allowed to, or the factory failed.
+        """
+        graph = self._graph
+        if self._factory is not None:
+            try:
+                graph = check_graph(await made_by(self._factory, self._config_for("tools-found")))
+            except InputError:
+                raise
+            except Exception as error:  # the user's factory may raise anything
+                raise InputError(f"the factory of the graph failed: {describe(error)}") from error
+        assert graph is not None
+        found = tools_in(graph)
+        for tool in found.values():
+            self._tooling.check(tool)
+        unseen = {name: "not found" for name in self._tooling.stubs if name not in found}
+        return {name: self._tooling.answered_by(name) for name in found} | unseen
+
     async def __call__(self, scenario: Scenario, session: Session) -> Any:
         """Run the graph once.
 
@@ -104,8 +136,8 @@ class LangGraphAgent:
             LimitReached: the graph took more than ``steps`` steps.
         """
         session.selection = self._selection
-        log = RunLog()
-        config = self._config_for(session, log)
+        log, tools = RunLog(), RolloutTools(self._tooling, session)
+        config = self._config_for(session.rollout_id, log)
         graph = self._graph if self._factory is None else check_graph(await made_by(self._factory, config))
         assert graph is not None
         check_context(graph, self._context)
@@ -113,9 +145,15 @@ class LangGraphAgent:
         state: Any = None
         try:
             state = await self._run(graph if self._share else isolated(graph), given, config)
+        except Exception:
+            if tools.refused:
+                raise tools.refused from None
+            raise
         finally:
             turns = session.trajectory.graph
             session.trajectory.superseded |= superseded_turns(turns, log, final_ids(state))
+        if tools.refused:
+            raise tools.refused
         check_captured(session, self._train)
         return state
 
@@ -137,10 +175,10 @@ class LangGraphAgent:
                 return state
             given = Command(resume=await self._answer(interrupts))
 
-    def _config_for(self, session: Session, log: RunLog) -> Any:
-        configurable = {**self._config.get("configurable", {}), "thread_id": session.rollout_id}
+    def _config_for(self, thread_id: str, *callbacks: RunLog) -> Any:
+        configurable = {**self._config.get("configurable", {}), "thread_id": thread_id}
         own = {"recursion_limit": self._steps, **self._config, "configurable": configurable}
-        return merge_configs(own, {"callbacks": [log]})  # type: ignore[arg-type]
+        return merge_configs(own, {"callbacks": list(callbacks)})  # type: ignore[arg-type]
 
     async def _answer(self, interrupts: Sequence[Any]) -> Any:
         if self._on_interrupt is None:

@@ -35,6 +35,12 @@ class GraphOptions:
     share: Annotated[bool, Parameter(group=_GRAPH, negative="")] = False
     """Give all rollouts the graph's own cache, store and checkpointer instead of fresh ones."""
 
+    tools: Annotated[tuple[str, ...], Parameter(group=_GRAPH, consume_multiple=True)] = ()
+    """What answers in the place of tools: `NAME=module:function`, `NAME=text:ANSWER` or `NAME=replay:FILE`. All others really
+    run."""
+    allow_destructive: Annotated[bool, Parameter(group=_GRAPH, negative="")] = False
+    """Let tools really run whose name or MCP server says that they can do harm."""
+
     def record(self, graph: str) -> dict[str, Any]:
         """How to make the agent, for run.toml; what is None was not given."""
         return {
@@ -45,6 +51,8 @@ class GraphOptions:
             "input": self.input,
             "train": _selected(self.train),
             "on_interrupt": self.on_interrupt,
+            "tools": _stubs(self.tools),
+            "allow_destructive": self.allow_destructive or None,
         }
 
 
@@ -109,3 +117,18 @@ def _selected(train: tuple[str, ...]) -> list[str] | dict[str, str] | None:
         bare = next(name for name in train if "=" not in name)
         raise InputError(f"--train gives {named[0]!r} an adapter and {bare!r} none; write {bare}=ADAPTER too")
     return {name: adapter for name, _, adapter in (pair.partition("=") for pair in named)}
+
+
+def _stubs(tools: tuple[str, ...]) -> dict[str, str] | None:
+    """What ``--tools`` says.
+
+    Raises:
+        InputError: one has no name or no answer.
+    """
+    for pair in tools:
+        name, _, answer = pair.partition("=")
+        if not name or not answer:
+            raise InputError(
+                f"--tools {pair!r} does not say what answers; write NAME=module:function, NAME=text:ANSWER or NAME=replay:FILE"
+            )
+    return dict(pair.split("=", 1) for pair in tools) or None

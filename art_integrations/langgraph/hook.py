@@ -31,6 +31,7 @@ from .caller import describe_caller, describe_running_node
 from .made_with import made_with
 from .model import PolicyModel, model_for
 from .recording import recorded
+from .toolhook import uninstall_tools
 from .translate import translate
 
 __all__ = ["install", "installed", "uninstall"]
@@ -63,13 +64,14 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Put the methods back; without ``install`` it does nothing."""
+    """Put the methods back, those of tools too; without ``install`` it does nothing."""
     with _lock:
         for name, original in _originals.items():
             setattr(BaseChatModel, name, original)
         _originals.clear()
         while _ends:
             _ends.pop()()
+    uninstall_tools()
 
 
 def installed() -> bool:
