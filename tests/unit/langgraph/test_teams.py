@@ -133,7 +133,7 @@ async def test_a_deep_agent_plans_and_delegates():
 async def test_a_deep_agents_files_are_its_state():
     write = [("write_file", {"file_path": "/notes.txt", "content": "noon"})]
     read = [("read_file", {"file_path": "/notes.txt"})]
-    trajectory = await run(deep(), [write, read, "Noon."])
+    trajectory = await run(deep(), [write, read, "Noon."], allow_destructive=["write_file"])
     assert "noon" in asked(trajectory)[2][-1][1]
     assert list(trajectory.output["files"]) == ["/notes.txt"]
     assert len(trajectory.samples()) == 1
