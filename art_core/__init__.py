@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .inference.scripted import ScriptedPolicy
     from .loop.config import TrainConfig
     from .loop.export import ExportResult, export
-    from .loop.run import RunResult, atrain, train
+    from .loop.run import RunResult
     from .messages import Message, ToolCall, ToolSpec
     from .plugins import Integration, Verb
     from .rewards.protocol import GroupReward, RewardFunction
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .scenario import Scenario, ScenarioSource, load_scenarios
     from .supervised.config import SftConfig
     from .supervised.run import SftResult, asft, sft
+    from .supervised.train import atrain, train
     from .trajectory.graph import PolicyVersion, Turn
     from .trajectory.samples import TrainingSample
     from .trajectory.trajectory import ModelCall, Reward, ToolEvent, Trajectory, TrajectoryGroup
@@ -117,7 +118,7 @@ _HOMES = {
     "AgentError": "errors",
     "ArtError": "errors",
     "asft": "supervised.run",
-    "atrain": "loop.run",
+    "atrain": "supervised.train",
     "BoundaryError": "errors",
     "capture": "rollout.capture",
     "export": "loop.export",
@@ -157,7 +158,7 @@ _HOMES = {
     "ToolError": "errors",
     "ToolEvent": "trajectory.trajectory",
     "ToolSpec": "messages",
-    "train": "loop.run",
+    "train": "supervised.train",
     "TrainConfig": "loop.config",
     "TrainerError": "errors",
     "TrainingSample": "trajectory.samples",

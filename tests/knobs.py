@@ -38,5 +38,9 @@ def with_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def flat(config: Config) -> dict[str, Any]:
-    """The value at every dotted path."""
-    return {path: reduce(getattr, path.split("."), config) for path in leaves(type(config))}
+    """The value at every dotted path; None where a record on the way is not there."""
+
+    def value(record: Any, name: str) -> Any:
+        return None if record is None else getattr(record, name)
+
+    return {path: reduce(value, path.split("."), config) for path in leaves(type(config))}

@@ -21,6 +21,7 @@ from art_core.loop.rundir import RunDir
 from art_core.loop.splits import Splits
 from art_core.loop.start import own_start
 from art_core.loop.versions import Versions, adapters_of
+from art_core.loop.warm import own_adapter
 from art_core.observe.metrics import read_metrics
 from art_core.observe.progress import Progress
 from art_core.rewards.protocol import RewardLike
@@ -116,7 +117,7 @@ def find_checkpoint(directory: RunDir, name: str, config: TrainConfig) -> Path |
 def _opened(config: TrainConfig, directory: RunDir, checkpoint: str) -> TrainConfig:
     """The configuration for a backend that serves the run's own starting adapter if that is to be measured, else the base."""
     if checkpoint == "start":
-        return own_start(config, directory.start)
+        return own_adapter(own_start(config, directory.start), directory)
     return config.model_copy(update={"lora": config.lora.model_copy(update={"start": None})})
 
 

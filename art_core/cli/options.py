@@ -42,6 +42,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "learning_rate": ("training", "learning_rate"),
     "rank": ("lora", "rank"),
     "start_from": ("lora", "start"),
+    "warm_start": ("warm_start", "run"),
+    "warm_start_min_reward": ("warm_start", "min_reward"),
     "eval_every": ("evaluation", "every"),
     "validation": ("evaluation", "validation"),
     "test": ("evaluation", "test"),
@@ -79,6 +81,10 @@ class TrainOptions:
     """Of the LoRA."""
     start_from: Annotated[str | None, Parameter(group=_LEARN)] = None
     """Begin from this adapter: a PEFT directory, or the directory of a run; its rank is taken over."""
+    warm_start: Annotated[str | None, Parameter(group=_LEARN)] = None
+    """Fine-tune first on the rollouts in this directory of `art collect` that pass the reward."""
+    warm_start_min_reward: Annotated[float | None, Parameter(group=_LEARN)] = None
+    """Where the reward tells no success, on those with at least this reward."""
     temperature: Annotated[float | None, Parameter(group=_LEARN)] = None
     """Of sampling while training."""
     max_tokens: Annotated[int | None, Parameter(group=_LEARN)] = None

@@ -14,7 +14,7 @@ from pydantic import Field
 from art_core.config import Config, read_toml
 from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
-from art_core.loop.run import RunResult, atrain
+from art_core.loop.run import RunResult
 from art_core.loop.rundir import RunDir
 from art_core.observe.progress import Progress
 from art_core.observe.sinks import Sink
@@ -23,6 +23,7 @@ from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenarios
 from art_core.supervised.run import SftResult
+from art_core.supervised.train import atrain
 
 from .options import TrainOptions
 from .references import make_agent, make_reward

@@ -29,6 +29,7 @@ __all__ = [
     "RolloutConfig",
     "RunConfig",
     "TrainConfig",
+    "WarmStartConfig",
     "parse_duration",
 ]
 
@@ -101,6 +102,20 @@ class EvaluationConfig(Config):
     """Steps between validations."""
     temperature: float = Field(default=0.0, ge=0)
     """Of sampling while evaluating; 0 is greedy."""
+
+
+class WarmStartConfig(Config):
+    """Fine-tuning on what another model did well, before any training of the run's own."""
+
+    run: str
+    """A directory of collected rollouts (``art collect``), relative to the current directory. Those whose reward says that they
+    succeeded are learnt from, except those of scenarios that this run holds out."""
+    min_reward: float | None = None
+    """Where the reward tells no success, learn from rollouts with at least this one."""
+    epochs: int = Field(default=3, ge=1)
+    """How often every chat is trained on."""
+    learning_rate: float = Field(default=5e-4, gt=0)
+    """Of the fine-tuning, falling to zero at its end."""
 
 
 class RunConfig(Config):
@@ -177,6 +192,8 @@ class TrainConfig(RunConfig):
     cheaper than training, so more siblings can be compared in the same time."""
     max_row_tokens: int | None = Field(default=None, ge=2)
     """A rollout with a longer row is not trained and counted as over-long; bounds the trainer's memory."""
+    warm_start: WarmStartConfig | None = None
+    """Begin from an adapter that is fine-tuned first; what is measured as ``before`` is the base model still."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
@@ -196,8 +213,15 @@ class TrainConfig(RunConfig):
             raise InputError(
                 f"advantage_epsilon = {self.advantage_epsilon:g} has no effect with advantage_scale 'none'"
             )
-        if self.training.kl_reference == "start" and self.lora.start is None:
-            raise InputError("training.kl_reference 'start' needs an adapter to start from; set lora.start")
+        if self.warm_start is not None and self.lora.start is not None:
+            raise InputError(
+                f"lora.start {self.lora.start!r} and warm_start {self.warm_start.run!r} both say where the run begins; "
+                "leave one of them out"
+            )
+        if self.training.kl_reference == "start" and self.lora.start is None and self.warm_start is None:
+            raise InputError(
+                "training.kl_reference 'start' needs an adapter to start from; set lora.start or warm_start"
+            )
         return self
 
     @property

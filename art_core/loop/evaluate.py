@@ -23,7 +23,7 @@ from .intervals import BOOTSTRAP, NEWCOMBE, WILSON, Interval, bootstrap_mean, ne
 
 __all__ = ["Evaluation", "Gain", "Outcome", "evaluate", "gain", "outcomes_of"]
 
-Label = Literal["before", "after", "step"]
+Label = Literal["before", "warm-start", "after", "step"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import inspect
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ from .config import TrainConfig
 from .deterministic import check_same_machine, computing
 from .ending import failure, how_it_ended, run_blocking
 from .interrupt import Interrupt
-from .plan import new_plan, resumed_plan
+from .plan import Plan, new_plan, resumed_plan
 from .preflight import check_scenarios, list_tools, preflight
 from .result import RunResult
 from .rundir import RunDir
@@ -40,6 +42,7 @@ from .stopping import Clock
 from .summary import conclude
 from .training_run import TrainingRun
 from .versions import Versions, adapters_of
+from .warm import Stage, WarmUp, needs_warm_start, own_adapter, warmed
 
 __all__ = ["RunResult", "atrain", "open_backend", "train"]
 
@@ -58,6 +61,7 @@ async def atrain(
     resume: str | Path | None = None,
     origin: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    warm_up: WarmUp | None = None,
 ) -> RunResult:
     """Train ``base_model`` to be a better model for ``agent``.
 
@@ -74,6 +78,7 @@ async def atrain(
         resume: the directory of a run to go on with from its newest whole checkpoint. The scenarios are those of the run.
         origin: how to make agent and reward again, stored in run.toml: ``{"agent": {"kind": ...}, "reward": {...}}``.
         progress: shows what happens; None shows it on standard output.
+        warm_up: does what ``config.warm_start`` asks for; ``art.train`` brings it.
 
     Raises:
         InputError: something given cannot be used.
@@ -90,6 +95,11 @@ async def atrain(
     else:
         plan = new_plan(scenarios, validation, test, base_model, backend, config or TrainConfig(), origin or {})
     settings, splits, record = plan.settings, plan.splits, plan.record
+    stage = None
+    if needs_warm_start(settings, plan.directory):
+        if warm_up is None or backend is not None:
+            raise InputError("warm_start needs art.train with a backend that it opens itself; leave backend out")
+        stage = warm_up(settings, splits, agent)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_release, agent)
         if tools := await list_tools(agent, shown.note):
@@ -101,32 +111,82 @@ async def atrain(
         if record.get("config") != settings.to_dict():
             record["config"] = settings.to_dict()
             directory.write_record(record)
-        model = str(record["base_model"])
-        versions = Versions(adapters_of(agent))
-        opening = _backend(backend, model, settings, directory, versions.adapters, fresh=resume is None)
-        opened = await stack.enter_async_context(opening)
-        _record_computing(directory, record, opened, settings)
-        if settings.deterministic:
-            shown.note("deterministic: every completion is computed as if it were alone, which samples more slowly")
-            if isinstance(agent, AgentWithTools):
-                agent.keep_answers(directory.answers)
-        interrupt = Interrupt(lambda: shown.note("stopping after this step; Ctrl-C again aborts at once"))
-        run = TrainingRun(
+        job = _Job(
             agent=agent,
             reward=reward,
-            backend=opened,
-            config=settings,
-            splits=splits,
-            versions=versions,
+            backend=backend,
+            plan=plan,
             directory=directory,
             log=stack.enter_context(MetricsLog(directory.metrics, began=began)),
-            progress=shown,
             sinks=SinkSet(sinks, on_problem=shown.warn),
-            interrupt=stack.enter_context(interrupt),
-            clock=Clock(limit=settings.max_time),
+            progress=shown,
             began=began,
         )
-        return await _go(run, record)
+        if settings.deterministic:
+            shown.note("deterministic: every completion is computed as if it were alone, which samples more slowly")
+        if stage is not None:
+            await _warm_up(job, stage, fresh=resume is None)
+        run = await job.open(own_adapter(settings, directory), stack, fresh=resume is None and stage is None)
+        return await _go(run, record, untold=stage is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What the parts of a run share."""
+
+    agent: Agent
+    reward: RewardLike
+    backend: Backend | None
+    plan: Plan
+    directory: RunDir
+    log: MetricsLog
+    sinks: SinkSet
+    progress: Progress
+    began: float
+
+    async def open(self, config: TrainConfig, place: contextlib.AsyncExitStack, *, fresh: bool) -> TrainingRun:
+        """The run, with a backend that is open until ``place`` is left."""
+        record, directory, versions = self.plan.record, self.directory, Versions(adapters_of(self.agent))
+        model = str(record["base_model"])
+        opening = _backend(self.backend, model, config, directory, versions.adapters, fresh=fresh)
+        opened = await place.enter_async_context(opening)
+        _record_computing(directory, record, opened, config)
+        if config.deterministic and isinstance(self.agent, AgentWithTools):
+            self.agent.keep_answers(directory.answers)
+        interrupt = Interrupt(lambda: self.progress.note("stopping after this step; Ctrl-C again aborts at once"))
+        return TrainingRun(
+            agent=self.agent,
+            reward=self.reward,
+            backend=opened,
+            config=config,
+            splits=self.plan.splits,
+            versions=versions,
+            directory=directory,
+            log=self.log,
+            progress=self.progress,
+            sinks=self.sinks,
+            interrupt=place.enter_context(interrupt),
+            clock=Clock(limit=config.max_time),
+            began=self.began,
+        )
+
+
+async def _warm_up(job: _Job, stage: Stage, *, fresh: bool) -> None:
+    """Measure the base model, then do the stage that the run begins from.
+
+    Raises:
+        KeyboardInterrupt: the user stopped it; the run can be resumed.
+    """
+    async with contextlib.AsyncExitStack() as place:
+        quiet = dataclasses.replace(job, sinks=SinkSet((), on_problem=job.progress.warn))  # told when the run begins
+        run = await quiet.open(job.plan.settings, place, fresh=fresh)
+        run.rows = read_metrics(job.directory.metrics)
+        await run.evaluate("before", "validation")
+        await run.evaluate("before", "test")
+        if run.interrupt.asked:
+            job.progress.note(f"to go on: art train --resume {job.directory.path}")
+            raise KeyboardInterrupt
+    await warmed(stage, job.directory, job.plan.record, job.progress)
 
 
 def _record_computing(directory: RunDir, record: dict[str, Any], backend: Backend, config: TrainConfig) -> None:
@@ -172,8 +232,8 @@ def open_backend(base_model: str, config: TrainConfig, adapters: Sequence[str] =
     return EmbeddedBackend(base_model, config, adapters)
 
 
-async def _go(run: TrainingRun, record: Mapping[str, Any]) -> RunResult:
-    """Restore, train, and leave a summary and a report whatever happens."""
+async def _go(run: TrainingRun, record: Mapping[str, Any], *, untold: bool) -> RunResult:
+    """Restore, train, and leave a summary and a report whatever happens; sinks are told of ``untold`` rows that are there."""
     loading = await _restore(run)
     title = f"Training {record['base_model']}"
     using = run.backend.describe()
@@ -185,6 +245,8 @@ async def _go(run: TrainingRun, record: Mapping[str, Any]) -> RunResult:
     }
     run.progress.run_started(title=title, facts=facts, steps=run.config.steps, max_seconds=run.config.max_time)
     run.sinks.on_run_start({"name": run.directory.path.name, **record})
+    for row in run.rows if untold else ():
+        run.sinks.on_metrics(row)
     run.write("event", event="resumed" if run.step else "started", seconds_load=round(loading, 3))
     stop, error = await how_it_ended(run.go)
     run.write("event", event="stopped", reason=stop.reason, text=stop.text)

@@ -133,13 +133,17 @@ class RunDir:
         """What run.toml holds of a run that an agent was trained in.
 
         Raises:
-            InputError: it is damaged, or of a run of supervised fine-tuning.
+            InputError: it is damaged, or of a run of supervised fine-tuning or of collected rollouts.
         """
         record = self.read_record()
         if record.get("kind") == "sft":
             raise InputError(
                 f"run {str(self.path)!r} is supervised fine-tuning and has no agent and no reward; "
                 f"to go on with it: art train sft --resume {self.path}"
+            )
+        if record.get("kind") == "collect":
+            raise InputError(
+                f"{str(self.path)!r} holds collected rollouts, not a run; to train from them: art train ... --warm-start {self.path}"
             )
         return record
 

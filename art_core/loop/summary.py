@@ -8,7 +8,7 @@ from typing import Any
 from art_core.observe.adapters import accounts
 from art_core.observe.ledger import Ledger
 
-from .evaluate import gain
+from .evaluate import Evaluation, gain
 from .result import RunResult
 from .stopping import Stop
 from .training_run import TrainingRun
@@ -28,6 +28,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
     if after and after.version != next((row["version"] for row in train if row["step"] == chosen), None):
         after = None  # of an adapter that was chosen before, by another figure
     difference = gain(before, after) if before and after else None
+    warm = run.evaluated("warm-start", "test")
     summary = {
         "schema": SCHEMA,
         "name": run.directory.path.name,
@@ -40,6 +41,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         "before": before.to_summary() if before else None,
         "after": after.to_summary() if after else None,
         "gain": difference.to_summary() if difference else None,
+        **({"warm_start": _warm_start(record, warm, after)} if run.config.warm_start else {}),
         "best_step": chosen or None,
         "checkpoint": str(checkpoint.relative_to(run.directory.path)) if checkpoint else None,
         "ledger": _ledger(train).to_dict(),
@@ -55,9 +57,20 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         before=before,
         after=after,
         gain=difference,
+        warm_start=warm,
         stop_reason=stop.reason,
         summary=summary,
     )
+
+
+def _warm_start(record: Mapping[str, Any], warm: Evaluation | None, after: Evaluation | None) -> dict[str, Any]:
+    """What the run began from: its figures, what was trained after it over it, and what it was fine-tuned on."""
+    over = gain(warm, after) if warm and after else None
+    return {
+        "measured": warm.to_summary() if warm else None,
+        "gain": over.to_summary() if over and over.difference is not None else None,
+        "data": record.get("warm_start"),
+    }
 
 
 def _ledger(train: Sequence[Mapping[str, Any]]) -> Ledger:

@@ -76,8 +76,9 @@ class TrainingRun:
     async def go(self) -> Stop:
         """Train until there is a reason to stop, and evaluate what came out."""
         if self.step == 0:
-            await self.evaluate("before", "validation")
-            await self.evaluate("before", "test")
+            label: Label = "before" if self.config.warm_start is None else "warm-start"
+            await self.evaluate(label, "validation")
+            await self.evaluate(label, "test")
         self.checkpoints.prune(self.rows, self.step)
         size, seed = self.config.rollout.scenarios_per_step, self.config.seed
         schedule = Schedule(self.splits.train, size, seed=seed)
@@ -179,8 +180,8 @@ class TrainingRun:
         return done
 
     def evaluated(self, label: Label, split: str) -> Evaluation | None:
-        """The evaluation of that label, at the present step unless it is the one before, as it was written."""
-        step = 0 if label == "before" else self.step
+        """The evaluation of that label, at the present step unless it is one before the first, as it was written."""
+        step = 0 if label in ("before", "warm-start") else self.step
         match = {"kind": "eval", "label": label, "split": split, "step": step}
         row = next((row for row in reversed(self.rows) if match.items() <= row.items()), None)
         path = self.directory.evaluation(label, split, step)

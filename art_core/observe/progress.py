@@ -108,6 +108,7 @@ class Progress:
             steps: how many optimizer steps are planned. ``max_seconds``: when the run stops by itself.
         """
         self._steps, self._max_seconds, self._began = steps, max_seconds, self._clock()
+        self._step_seconds.clear()
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
@@ -300,7 +301,9 @@ def _measured_interval(row: Mapping[str, Any]) -> str:
 def _result(summary: Mapping[str, Any]) -> list[Any]:
     if summary.get("kind") == "sft":
         return _losses(summary)
-    rows = [(label, summary[label]) for label in ("before", "after") if summary.get(label)]
+    warm = summary.get("warm_start") or {}
+    measured = {"before": summary.get("before"), "warm start": warm.get("measured"), "after": summary.get("after")}
+    rows = [(label, row) for label, row in measured.items() if row]
     if not rows:
         return [Text("The run ended without an evaluation on test scenarios.")]
     table = _table("Held-out test scenarios", "", "success", "reward", "95 % interval", "n", numbers=(1, 2, 3, 4))

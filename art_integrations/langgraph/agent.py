@@ -93,6 +93,11 @@ class LangGraphAgent:
         openai_sdk.install()
 
     @property
+    def selection(self) -> Selection:
+        """Which of its calls are trained, and as which adapter."""
+        return self._selection
+
+    @property
     def adapters(self) -> tuple[str, ...]:
         """The adapters that its calls are trained as."""
         return self._selection.adapters

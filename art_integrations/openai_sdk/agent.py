@@ -49,6 +49,11 @@ class PythonAgent:
         self._selection = Selection(train)
         install()
 
+    @property
+    def selection(self) -> Selection:
+        """Which of its calls are trained."""
+        return self._selection
+
     def __call__(self, scenario: Scenario, session: Session) -> Any:
         """Run the program once; of an async one, what is to be awaited."""
         session.selection = self._selection

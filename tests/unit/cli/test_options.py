@@ -23,6 +23,8 @@ OPTIONS: dict[str, Any] = {
     "seed": 3,
     "deterministic": True,
     "start_from": "runs/a",
+    "warm_start": "runs/c",
+    "warm_start_min_reward": 0.5,
     "name": "n",
     "out": "o",
     "precision": "float32",
@@ -68,7 +70,9 @@ def test_every_option_of_the_command_line_has_a_place() -> None:
 
 @pytest.mark.parametrize("option", _FIELDS)
 def test_every_option_reaches_its_field_and_no_other(option: str) -> None:
-    base = TrainConfig(best_metric="reward") if option == "best_mode" else TrainConfig()
+    needs = {"best_mode": {"best_metric": "reward"}}
+    needs |= {key: {"warm_start": {"run": "runs/other"}} for key in ("warm_start", "warm_start_min_reward")}
+    base = TrainConfig.build(needs.get(option, {}))
     changed = TrainOptions(**{option: OPTIONS.get(option, "min")}).config(base)
     before, after = flat(base), flat(changed)
     assert {path for path in after if after[path] != before[path]} == {".".join(_FIELDS[option])}

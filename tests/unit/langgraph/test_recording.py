@@ -189,3 +189,20 @@ async def test_limits_hold_for_the_agents_own_models(limit, calls):
         trajectory = await rollout(LangGraphAgent(graph), limits=art.Limits(seconds=20, **limit))
     assert len(trajectory.model_calls) == calls
     assert trajectory.stop_reason == f"max_{next(iter(limit))}"
+
+
+async def test_what_is_recorded_is_what_the_model_in_training_will_be_asked():
+    """So a warm start learns from exactly the prompts of the training after it."""
+
+    def answer(body):
+        return "It is noon." if body["messages"][-1]["role"] == "tool" else call("get_time", city="Rome")
+
+    with chat_server(answer) as server:
+        graph = create_agent(model_at(server), [get_time], system_prompt="Be brief.")
+        recorded = await rollout(LangGraphAgent(graph))
+    replies = art.ScriptedPolicy([[("get_time", {"city": "Rome"})], "It is noon."])
+    trained = await art.rollout(LangGraphAgent(graph), art.Scenario("s", "Time?"), replies)
+    renderer = replies.renderer
+    for own, turn in zip(recorded.model_calls, trained.turns, strict=True):
+        *asked, _ = trained.graph.history(turn.id)
+        assert renderer.prompt(own.messages, own.tools) == renderer.prompt(asked, turn.tools)

@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import tomllib
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from art_core.errors import ArtError
+from art_core.inference.scripted import ScriptedPolicy
+from art_core.loop.collect import acollect, open_collection
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend
 from art_core.loop.run import atrain
@@ -24,6 +27,7 @@ from art_core.messages import Message
 from art_core.models.lora import read_adapter
 from art_core.observe.metrics import read_metrics
 from art_core.rollout.group import gather
+from art_core.supervised.train import atrain as warm_atrain
 from art_core.trajectory import store
 from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.trajectory import Reward, ToolEvent
@@ -78,6 +82,15 @@ KNOBS = [
     Knob(path="seed", changed=1),
     Knob(path="deterministic", changed=True, given={"max_time": 1000.0}),
     Knob(path="lora.start", changed="nowhere"),
+    Knob(path="warm_start.run", changed="nowhere"),
+    *(
+        Knob(path=f"warm_start.{name}", changed=value, given={"warm_start.run": "collected"} | given, on="warm")
+        for name, value, given in (
+            ("min_reward", 0.9, {"warm_start.min_reward": 0.1}),
+            ("epochs", 2, {"warm_start.min_reward": 0.1}),
+            ("learning_rate", 0.01, {"warm_start.min_reward": 0.1}),
+        )
+    ),
     Knob(path="name", changed="other"),
     Knob(path="out", changed="elsewhere"),
     Knob(path="precision", changed="bfloat16", on="steps"),
@@ -227,6 +240,27 @@ async def observe_steps(knob: Knob, values: dict[str, Any], place: Any, model: A
         await backend.close()
 
 
+async def observe_warm(knob: Knob, values: dict[str, Any], place: Any, model: Any) -> Any:
+    """The adapter that a run begins from, and what it was made of; half of what was collected has a reward of 0.5, half of 1."""
+    small = {"steps": 1, "name": "run", "precision": "float32", "rollout.group_size": 2, "rollout.max_tokens": 4}
+    small |= {"rollout.scenarios_per_step": 2, "evaluation.validation": 0, "evaluation.test": 0, "warm_start.epochs": 1}
+    with contextlib.chdir(place):
+        collection = open_collection(place / "collected", {"model": "m"})
+        await acollect(ask, SCENARIOS[:8], ScriptedPolicy(lambda *_: "yes"), collection, reward=half)
+        config = TrainConfig.build(with_values({**small, **values}))
+        result = await warm_atrain(ask, SCENARIOS[8:12], half, base_model=str(model), config=config, progress=quiet())
+        record = tomllib.loads((result.run_dir / "run.toml").read_text())
+        factors = read_adapter(result.run_dir / "start-adapter").factors
+        return {
+            "data": record["warm_start"],
+            "factors": {name: [one.tolist() for one in pair] for name, pair in factors.items()},
+        }
+
+
+def half(trajectory: Any, scenario: Any) -> float:
+    return 1.0 if int(scenario.id[1:]) % 2 else 0.5
+
+
 async def ask(scenario: Any, session: Any) -> str:
     return (await session.turn([Message(role="user", content=scenario.input)])).reply.text
 
@@ -240,7 +274,7 @@ def two_steps(backend: EmbeddedBackend) -> tuple[list[Any], list[float]]:
     return [{k: v for k, v in report.items() if not _clock(k)} for report in reports], fractions
 
 
-OBSERVE = {"run": observe_run, "steps": observe_steps}
+OBSERVE = {"run": observe_run, "steps": observe_steps, "warm": observe_warm}
 
 
 @pytest.fixture(scope="module")
