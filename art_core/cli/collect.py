@@ -16,6 +16,7 @@ from art_core.inference.hosted import HostedPolicy
 from art_core.inference.original import OriginalPolicy
 from art_core.inference.protocol import Policy
 from art_core.loop.collect import Collection, acollect, open_collection
+from art_core.loop.preflight import check_scenarios
 from art_core.loop.rundir import new_path
 from art_core.observe.progress import Progress, percent
 from art_core.rollout.limits import Limits
@@ -107,6 +108,7 @@ def run_collecting(agent: Mapping[str, Any], options: CollectOptions) -> int:
     agent_record = {name: value for name, value in agent.items() if value is not None}
     made, model = make_agent(agent_record), options.model or ORIGINAL
     policy, scenarios = policy_named(model), load_scenarios(options.scenarios)
+    check_scenarios(made, scenarios)
     reward_record = None if options.reward is None else {"function": options.reward}
     reward = None if reward_record is None else make_reward(reward_record)
     record = {"model": model, "agent": agent_record, "seed": options.seed}

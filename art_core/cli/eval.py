@@ -29,6 +29,7 @@ from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario, load_scenarios
 from art_core.training.manifest import latest
 
+from .compare import compare_run, show_comparison
 from .train import remake
 
 __all__ = ["app"]
@@ -36,6 +37,7 @@ __all__ = ["app"]
 _EXAMPLE = """
 ```console
 $ art eval runs/support --checkpoint base --split more.jsonl
+$ art eval runs/support --compare original --price gpt-5-mini=0.25,2
 ```
 """
 
@@ -49,6 +51,8 @@ def eval_run(
     *,
     checkpoint: str = "best",
     split: str = "test",
+    compare: tuple[str, ...] = (),
+    price: tuple[str, ...] = (),
     json_output: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Measure a checkpoint of a run, one rollout per scenario, sampled as the run's evaluations are.
@@ -62,18 +66,35 @@ def eval_run(
         the adapter the run began from.
     split
         `test`, `validation`, or a JSONL file of scenarios.
+    compare
+        Measure instead what the adapter replaces, on the run's test scenarios: `original` for the unchanged agent with its own
+        models, `provider/model` or `model@URL` for that one in their place. May come several times.
+    price
+        MODEL=IN,OUT: US dollars for a million tokens, for the costs of a comparison; `trained` is the run's own adapter.
+        May come several times.
     json_output
         Print one JSON object.
     """
     directory = RunDir.open(run)
     record = directory.read_training_record()
     config = TrainConfig.build(record.get("config") or {})
+    _check_comparison(compare, price, checkpoint, split)
+    agent, reward = remake(record, run)
+    progress = Progress(as_json=json_output)
+    if compare:
+        try:
+            found = compare_run(directory, compare, agent, reward, config, price, progress)
+        finally:
+            progress.close()
+        if json_output:
+            print(json.dumps({"run": str(run), "compare": found}, ensure_ascii=False))
+        else:
+            show_comparison(found, run)
+        return
     chosen = find_checkpoint(directory, checkpoint, config)
     scenarios = _scenarios(directory, split)
-    agent, reward = remake(record, run)
     check_scenarios(agent, scenarios)
     config = _opened(config, directory, checkpoint)
-    progress = Progress(as_json=json_output)
     try:
         result = asyncio.run(
             _measure(str(record["base_model"]), config, chosen, split, scenarios, agent, reward, progress)
@@ -84,6 +105,19 @@ def eval_run(
         name = chosen.name if chosen else checkpoint
         told: dict[str, Any] = {"run": str(run), "checkpoint": name, "split": split, **result.to_summary()}
         print(json.dumps(told, ensure_ascii=False))
+
+
+def _check_comparison(compare: Sequence[str], price: Sequence[str], checkpoint: str, split: str) -> None:
+    """
+    Raises:
+        InputError: options that do not go together.
+    """
+    if price and not compare:
+        raise InputError(f"--price {price[0]} has no effect without --compare")
+    if compare and (checkpoint, split) != ("best", "test"):
+        raise InputError(
+            "--compare measures the run's best checkpoint on its test scenarios; leave --checkpoint and --split out"
+        )
 
 
 def find_checkpoint(directory: RunDir, name: str, config: TrainConfig) -> Path | None:

@@ -5,9 +5,11 @@
     metrics.jsonl
     trajectories/step-NNNNNN.jsonl    appended as rollouts finish, replaced by the scored records when the step is done
     trajectories/eval-{before,after}.jsonl, eval-before-validation.jsonl, eval-step-NNNNNN.jsonl
+    trajectories/eval-warm-start.jsonl, eval-compare-NAME.jsonl
     start-adapter/                    the adapter the run began from, if from one
     rows/{train,validation}.jsonl     of supervised fine-tuning, in the place of scenarios and trajectories
     checkpoints/step-NNNNNN/
+    warm-start.jsonl, warm-start/     what a warm start learnt from, and its run of supervised fine-tuning
     tool-answers.jsonl                of a deterministic run, whose agent can keep them
     summary.json, pieces.json, report.html
 
@@ -168,6 +170,11 @@ class RunDir:
         return (
             self.path / "trajectories" / f"eval-{name}{'' if split == 'test' or label == 'step' else f'-{split}'}.jsonl"
         )
+
+    def comparison(self, subject: str) -> Path:
+        """Where the trajectories of a subject of a comparison lie."""
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", subject).strip("-.")
+        return self.path / "trajectories" / f"eval-compare-{name}.jsonl"
 
     def write_trajectories(self, path: Path, trajectories: Iterable[Trajectory]) -> None:
         """Make a file hold exactly these records, in one move."""

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from . import charts
 from .adapters import accounts
 from .charts import Point, Series
+from .comparison import COLUMNS, cells, difference
 from .examples import as_text, choose, views
 from .ledger import FATES, MEANINGS, SOURCES, Ledger
 from .losses import loss_chart, loss_tiles, loss_verdict
@@ -74,12 +75,15 @@ def write_report(run_dir: Path, decode: Callable[[Sequence[int]], str] | None = 
             stop=run.summary.get("stop_text", ""),
             best_step=run.summary.get("best_step"),
             verdict=result,
-            whiskers=_whiskers(result),
+            whiskers=_whiskers(run, result),
+            over_warm_start=_over_warm_start(run),
             tiles=loss_tiles(run) if supervised else _tiles(run, ledger),
             charts=[loss_chart(run)] if supervised and run.sft_rows else _charts(run),
             ledger=ledger,
             ledger_chart=_ledger_chart(run),
             adapters=accounts(run.train_rows),
+            compared=[cells(entry) for entry in run.summary.get("compare") or ()],
+            compared_columns=COLUMNS,
             table=run.train_rows[-MAX_ROWS:],
             hidden_rows=max(0, len(run.train_rows) - MAX_ROWS),
             examples=examples,
@@ -127,9 +131,21 @@ def _number(value: Any, digits: int = 3) -> str:
     return f"{value:,.{digits}f}".replace("-", "−") if isinstance(value, float) else str(value)
 
 
-def _whiskers(result: Verdict) -> Markup:
+def _measured(run: RunFiles, result: Verdict) -> list[tuple[str, Mapping[str, Any] | None, str]]:
+    """What was measured on test scenarios, in the order of the run."""
+    warm = (run.summary.get("warm_start") or {}).get("measured")
+    return [("Before", result.before, "grey"), ("Warm start", warm, "orange"), ("After", result.after, "blue")]
+
+
+def _over_warm_start(run: RunFiles) -> str:
+    """What training added to the warm start alone, in a sentence; empty without one."""
+    gain = (run.summary.get("warm_start") or {}).get("gain")
+    return "" if not gain else f"Training after the warm start changed {gain['measure']} by {difference(gain)}."
+
+
+def _whiskers(run: RunFiles, result: Verdict) -> Markup:
     rows = []
-    for name, row, color in (("Before", result.before, "grey"), ("After", result.after, "blue")):
+    for name, row, color in _measured(run, result):
         if row and row.get(result.measure) is not None:
             point = _point(0, row[result.measure], row.get("ci95"), f"{name}, n = {row.get('n', '?')}", result.measure)
             rows.append((name, point, color))
