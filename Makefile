@@ -8,7 +8,7 @@ DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 WORKERS ?= 2
 
-.PHONY: help demo test test-full check format servers trl env clean
+.PHONY: help demo test test-full check format servers trl oldest env clean
 
 help: ## Show what there is to do.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,15 +35,18 @@ format: $(STAMP) ## Put the code in the project's format.
 	$(BIN)/ruff format .
 
 servers: $(STAMP) ## Install the real MCP servers that the full tests talk to.
-	$(BIN)/python tests/servers/install.py
+	$(BIN)/python -m tests.servers.install
 
 trl: $(STAMP) ## Install TRL in an environment of its own, for the tests and the benchmark that compare with it.
-	$(BIN)/python benchmarks/trl_environment.py
+	$(BIN)/python -m benchmarks.trl_environment
+
+oldest: $(STAMP) ## Test LangGraph graphs with the oldest packages that are supported, in an environment of their own.
+	$(BIN)/python -m tests.oldest.run
 
 env: $(STAMP) ## Only make the environment.
 
 clean: ## Remove the environment, caches and test results; runs and fetched models stay.
-	rm -rf $(VENV) .venv-trl .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results build *.egg-info
+	rm -rf $(VENV) .venv-trl .venv-oldest .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results build *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or later is needed, this is {sys.version.split()[0]}; set PYTHON=")'

@@ -1,6 +1,6 @@
 """A step of GRPO here and in TRL on the same task, with how much of the processor each phase uses; as JSON.
 
-    python benchmarks/trl_environment.py      (once: TRL in an environment of its own)
+    python -m benchmarks.trl_environment     (once: TRL in an environment of its own)
     python benchmarks/vs_trl.py [--precision bfloat16] [--steps 5]
 
 Both sides take the same weights, prompts, rewards, LoRA, group size and token counts, and no reply ends early. Each is a

@@ -14,7 +14,7 @@ from tests.servers.install import ROOT
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not ROOT.is_dir(), reason="real servers are not installed: python tests/servers/install.py"),
+    pytest.mark.skipif(not ROOT.is_dir(), reason="real servers are not installed: python -m tests.servers.install"),
 ]
 
 FAIR_SHARE = {

@@ -1,9 +1,9 @@
 """The driver of ``make test-full``: what takes minutes, in bounded parts, with one dated record of what came out.
 
-    python tests/full/run.py [--only slow demo servers] [--seeds 0 1 2]
+    python tests/full/run.py [--only slow demo servers oldest] [--seeds 0 1 2]
 
 The parts: tests marked ``slow``; whole demos, one per seed; the slow tests in files named ``*real_servers*``, which need
-what ``tests/servers/install.py`` builds. Every part runs in a process group of its own that is ended when its time is
+what ``tests.servers.install`` builds. Every part runs in a process group of its own that is ended when its time is
 up. A demo succeeds only with the gain it promises, in the time it promises. The record is written after each part, so that
 an interrupted run leaves what it found. The exit code is 0 only if every part that ran succeeded.
 """
@@ -27,6 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO_GAIN, DEMO_SCENARIOS, DEMO_SECONDS = 0.30, 60, 720.0
+PARTS = ["slow", "demo", "servers", "oldest"]
 DEMO = ["train", "mcp", "python -m mcp_server_time", "--model", "smollm2-135m", "--json"]
 
 
@@ -68,7 +69,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Run the full tests.")
-    parser.add_argument("--only", nargs="+", choices=["slow", "demo", "servers"], default=["slow", "demo", "servers"])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of the whole demos")
     return parser
 
@@ -88,6 +89,9 @@ def _parts(arguments: argparse.Namespace, folder: Path) -> Iterator[Part]:
     if "servers" in arguments.only:
         command = [*pytest, "-m", "slow", "-k", "real_servers", "--timeout", "1800"]
         yield Part(name="servers", command=command, seconds=3600, directory=ROOT)
+    if "oldest" in arguments.only:
+        command = [sys.executable, "-m", "tests.oldest.run"]
+        yield Part(name="oldest", command=command, seconds=3600, directory=ROOT)
 
 
 def _run(part: Part, folder: Path) -> dict[str, Any]:
@@ -119,7 +123,7 @@ def _run(part: Part, folder: Path) -> dict[str, Any]:
         "seconds": round(time.monotonic() - begun, 1),
         "exit_code": code,
         "timed_out": code is None,
-        "outcome": _counts(report) if "pytest" in command else _last_json(stem.with_suffix(".out")),
+        "outcome": counts(report) if "pytest" in command else _last_json(stem.with_suffix(".out")),
     }
     shortfall = _shortfall(done) if part.command[1:2] == ["train"] and code == 0 else None
     return {**done, "shortfall": shortfall, "passed": code == 0 and shortfall is None}
@@ -148,7 +152,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _counts(report: Path) -> dict[str, int] | None:
+def counts(report: Path) -> dict[str, int] | None:
     """Tests run, failed and skipped, from pytest's own report; None if it wrote none."""
     if not report.is_file():
         return None

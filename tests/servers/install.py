@@ -1,6 +1,6 @@
 """Builds the real MCP servers of the tests, each in an environment of its own under ``.servers/``.
 
-Run as ``python tests/servers/install.py [name ...]``: what is already there at the pinned version is left alone, so a
+Run as ``python -m tests.servers.install [name ...]``: what is already there at the pinned version is left alone, so a
 second run takes no time. A server never shares an environment with the trainer: only the wire protocol must match.
 """
 
@@ -11,8 +11,9 @@ import json
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
+
+from benchmarks.environments import Environment
 
 ROOT = Path(__file__).resolve().parents[2] / ".servers"
 
@@ -33,17 +34,15 @@ NAMES = (*PYTHON_SERVERS, "node")
 def install(name: str) -> str:
     """Build one environment if it is missing or was built from other requirements; says what was done."""
     home = ROOT / name
-    wanted = json.dumps(list(NODE_SERVERS if name == "node" else PYTHON_SERVERS[name]))
+    if name != "node":
+        return Environment(home=home, requirements=PYTHON_SERVERS[name]).build(seconds=900)
+    wanted = json.dumps(list(NODE_SERVERS))
     stamp = home / ".installed.json"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return "already there"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    if name == "node":
-        _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), *NODE_SERVERS)
-    else:
-        venv.create(home, with_pip=True)
-        _run(str(home / "bin" / "python"), "-m", "pip", "install", "-q", *PYTHON_SERVERS[name])
+    _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), *NODE_SERVERS)
     stamp.write_text(wanted, encoding="utf-8")
     return "installed"
 
