@@ -1,22 +1,22 @@
-"""The chat model that answers in place of the graph's own: LangChain's OpenAI client over a rollout's session, without sockets."""
+"""The chat model that answers in place of the graph's own: LangChain's OpenAI model over a rollout's session."""
 
 from __future__ import annotations
 
-import threading
+import functools
 from typing import Any
 
-import httpx2
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from art_core.rollout.session import Session
-from art_core.rollout.transports import BASE_URL, AsyncTransport, SyncTransport
+from art_core.rollout.transports import BASE_URL
+
+from .client import clients_for
 
 __all__ = ["PolicyModel", "model_for"]
 
-_NAME = "langgraph.model"
-_lock = threading.Lock()
+_NAME = "langgraph.clients"
 
 
 _KEPT = {
@@ -34,15 +34,22 @@ class PolicyModel(ChatOpenAI):
 
 
 def model_for(session: Session, origin: BaseChatModel) -> PolicyModel:
-    """The policy's model of a rollout, in the place of ``origin``; for calls from any thread."""
-    with _lock:
-        if _NAME not in session.attached:
-            session.attached[_NAME] = _policy_model(session)
-    return _standing_in_for(origin, session.attached[_NAME])
+    """The policy's model of a rollout, in the place of ``origin``; for calls from any thread.
+
+    It has what ``origin`` was made with: callbacks, tags and metadata, so that observers see it in its place, and the longest
+    reply and the texts that end it.
+    """
+    own: dict[str, Any] = dict(session.attached.get(_NAME) or session.attached.setdefault(_NAME, clients_for(session)))
+    for name, spellings in _KEPT.items():
+        value = next((found for s in spellings if (found := getattr(origin, s, None))), None)
+        if value is not None:
+            own[name] = value
+    return _policy_model().model_copy(update=own)
 
 
-def _policy_model(session: Session) -> PolicyModel:
-    """It never retries and caches nothing."""
+@functools.cache
+def _policy_model() -> PolicyModel:
+    """Of no rollout. It never retries and caches nothing."""
     return PolicyModel(
         model="policy",
         base_url=BASE_URL,
@@ -53,17 +60,4 @@ def _policy_model(session: Session) -> PolicyModel:
         use_responses_api=False,
         cache=False,
         stream_usage=True,
-        http_client=httpx2.Client(transport=SyncTransport(session)),
-        http_async_client=httpx2.AsyncClient(transport=AsyncTransport(session)),
     )
-
-
-def _standing_in_for(origin: BaseChatModel, model: PolicyModel) -> PolicyModel:
-    """``model`` with what ``origin`` was made with: callbacks, tags and metadata, so that observers see it in its place, and the
-    longest reply and the texts that end it."""
-    own: dict[str, Any] = {}
-    for name, spellings in _KEPT.items():
-        value = next((found for s in spellings if (found := getattr(origin, s, None))), None)
-        if value is not None:
-            own[name] = value
-    return model.model_copy(update=own) if own else model
