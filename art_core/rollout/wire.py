@@ -57,6 +57,7 @@ class Request:
     model: str = "policy"
     stream: bool = False
     include_usage: bool = False
+    logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +83,20 @@ class Response:
 
 
 async def handle(
-    session: Session, payload: bytes | str | Mapping[str, Any], *, about: Mapping[str, Any] | None = None
+    session: Session,
+    payload: bytes | str | Mapping[str, Any],
+    *,
+    about: Mapping[str, Any] | None = None,
+    logprobs: bool = True,
 ) -> Response:
     """Answer one chat-completions request. Every failure but a cancellation is an OpenAI-style error response.
 
-    ``about`` is kept as the turn's ``metadata["call"]``: who calls, as far as that is known.
+    ``about`` is kept as the turn's ``metadata["call"]``: who calls, as far as that is known. ``logprobs`` False leaves them out of the
+    answer unless the request asks for them.
     """
     try:
         checked = request(decode(payload))
-        completion = await complete(session, checked, about=about)
+        completion = await complete(session, checked, about=about, logprobs=logprobs or checked.logprobs)
     except ArtError as error:
         return error_response(error)
     except Exception as error:  # noqa: BLE001 - the client must get an answer, whatever failed
@@ -142,6 +148,7 @@ def request(fields: Mapping[str, Any], *, streaming: bool = True) -> Request:
         model=str(given.get("model", "policy")),
         stream=stream,
         include_usage=bool((given.get("stream_options") or {}).get("include_usage", False)),
+        logprobs=bool(given.get("logprobs", False)),
     )
 
 
@@ -164,7 +171,9 @@ def _params(given: Mapping[str, Any], tools: tuple[ToolSpec, ...]) -> dict[str, 
     return params
 
 
-async def complete(session: Session, checked: Request, *, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+async def complete(
+    session: Session, checked: Request, *, about: Mapping[str, Any] | None = None, logprobs: bool = True
+) -> dict[str, Any]:
     """Have the session answer a checked request; the turn in chat-completion form.
 
     Raises:
@@ -173,7 +182,7 @@ async def complete(session: Session, checked: Request, *, about: Mapping[str, An
     turn = await session.turn(checked.messages, checked.tools, about=about, **checked.params)
     graph = session.recorder.graph
     prompt = graph.path(turn.id)[: graph.path_len(turn.id) - len(turn.completion_ids)]
-    return _completion(turn, prompt, model=checked.model, rollout_id=session.rollout_id)
+    return _completion(turn, prompt, model=checked.model, rollout_id=session.rollout_id, logprobs=logprobs)
 
 
 def chat_completion(completion: Mapping[str, Any]) -> ChatCompletion:
@@ -181,12 +190,12 @@ def chat_completion(completion: Mapping[str, Any]) -> ChatCompletion:
     return ChatCompletion.model_validate(completion)
 
 
-def _completion(turn: Turn, prompt: list[int], *, model: str, rollout_id: str) -> dict[str, Any]:
+def _completion(turn: Turn, prompt: list[int], *, model: str, rollout_id: str, logprobs: bool) -> dict[str, Any]:
     choice: dict[str, Any] = {
         "index": 0,
         "finish_reason": _finish_reason(turn),
         "message": _message(turn),
-        "logprobs": _logprobs(turn),
+        "logprobs": _logprobs(turn) if logprobs else None,
         "prompt_token_ids": prompt,
         "token_ids": list(turn.completion_ids),
         "version": str(turn.versions[0].version) if turn.versions else None,

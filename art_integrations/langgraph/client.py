@@ -51,7 +51,7 @@ class _Completions:
         """
         body, about = _request(payload)
         try:
-            answer = self._session.from_thread(lambda: wire.handle(self._session, body, about=about))
+            answer = self._session.from_thread(lambda: wire.handle(self._session, body, about=about, logprobs=False))
         except ArtError as error:
             answer = wire.error_response(error)
         return _checked(answer)
@@ -71,7 +71,7 @@ class _AsyncCompletions:
         """See ``_Completions.create``."""
         body, about = _request(payload)
         try:
-            answer = await self._session.on_loop(lambda: wire.handle(self._session, body, about=about))
+            answer = await self._session.on_loop(lambda: wire.handle(self._session, body, about=about, logprobs=False))
         except ArtError as error:
             answer = wire.error_response(error)
         return _checked(answer)

@@ -49,8 +49,8 @@ def model_for(session: Session, origin: BaseChatModel) -> PolicyModel:
 
 @functools.cache
 def _policy_model() -> PolicyModel:
-    """Of no rollout. It never retries and caches nothing."""
-    return PolicyModel(
+    """Of no rollout. It never retries, caches nothing, and does not watch over chunks that are all there."""
+    model = PolicyModel(
         model="policy",
         base_url=BASE_URL,
         api_key=SecretStr("rollout"),
@@ -60,4 +60,7 @@ def _policy_model() -> PolicyModel:
         use_responses_api=False,
         cache=False,
         stream_usage=True,
+        stream_chunk_timeout=None,
     )
+    assert model._serialized  # LangChain works it out once for a model, and a copy takes over what is known
+    return model
