@@ -22,7 +22,8 @@ from tests.oldest.bounds import lowest
 ROOT = Path(__file__).resolve().parents[2]
 TESTED = ("tests/unit/langgraph", "tests/foreign")
 _NEEDED = (
-    *("hypothesis", "langchain", "langchain-anthropic", "langchain-google-genai", "langchain-ollama"),
+    *("deepagents", "hypothesis", "langchain", "langchain-anthropic", "langchain-google-genai", "langchain-ollama"),
+    *("langgraph-supervisor", "langgraph-swarm"),
     *("pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist"),
 )
 """By the tests only."""
