@@ -36,6 +36,12 @@ async def test_a_plain_answer_is_one_json_body() -> None:
     assert response.body["object"] == "chat.completion"
 
 
+@pytest.mark.parametrize(("asked", "told"), [(True, True), (False, False)])
+async def test_logprobs_may_be_left_to_those_who_ask_for_them(asked, told) -> None:
+    response = await wire.handle(session(), body(logprobs=asked), logprobs=False)
+    assert (response.body["choices"][0]["logprobs"] is not None) == told
+
+
 async def test_a_stream_is_server_sent_events() -> None:
     response = await wire.handle(session(), body(stream=True))
     assert response.content_type == "text/event-stream"
