@@ -94,6 +94,17 @@ async def test_a_limit_ends_the_program():
     assert (trajectory.stop_reason, len(trajectory.turns)) == ("max_turns", 3)
 
 
+async def test_every_model_can_have_an_adapter_of_its_own():
+    policy = BytesPolicy("ok")
+
+    def program(question):
+        for model in ("big", "small"):
+            OpenAI(**NOWHERE).chat.completions.create(**{**asking(question), "model": model})
+
+    await run(program, [], policy=policy, train={"big": "plans", "small": "texts"})
+    assert [params["adapter"] for params in policy.params] == ["plans", "texts"]
+
+
 async def test_several_rollouts_do_not_mix():
     outputs = await asyncio.gather(
         *(run(sync_program, lambda messages, tools: messages[-1].text, f"question {n}") for n in range(32))
