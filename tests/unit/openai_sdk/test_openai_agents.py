@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool, set_default_openai_client
+from openai import AsyncOpenAI
 
 from .programs import NOWHERE
 from .running import run, said
-
-agents = pytest.importorskip("agents")  # it needs websockets<17, which the pinned versions are not
-
-from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool  # noqa: E402
-from openai import AsyncOpenAI  # noqa: E402
 
 CONFIG = RunConfig(tracing_disabled=True)
 
@@ -67,7 +64,7 @@ async def test_the_calls_of_an_agent_that_is_a_tool_are_turns_too(program):
 
 async def test_the_default_api_is_refused_with_the_cure():
     async def program(question):
-        agents.set_default_openai_client(AsyncOpenAI(**NOWHERE), use_for_tracing=False)
+        set_default_openai_client(AsyncOpenAI(**NOWHERE), use_for_tracing=False)
         return (await Runner.run(Agent(name="a", model="gpt-5-mini"), question, run_config=CONFIG)).final_output
 
     trajectory = await run(program, [])
