@@ -103,12 +103,15 @@ def named_hazard(name: str) -> str | None:
 
     The words of the name (``send_mail``, ``sendMail``) are read from the left. The first that only reads (``get``, ``search``) makes
     it harmless, unless the name joins several verbs (``find_and_delete``); the first that changes something (``delete``,
-    ``refund``) makes it destructive. Words that are as often nouns (``order``, ``book``, ``post``) count as the first one only.
+    ``refund``) makes it destructive. Words that are as often nouns (``order``, ``book``, ``post``) count as the first one only, and
+    ``add`` alone adds numbers.
 
     >>> named_hazard("stripe_refund"), named_hazard("get_refund_policy")
     ("its name says 'refund'", None)
     """
     words = [word.lower() for word in _WORD.findall(name)]
+    if words == ["add"]:
+        return None
     joined = not _JOINS.isdisjoint(words)
     for place, word in enumerate(words):
         if word in _READS and not joined:

@@ -134,9 +134,15 @@ class _Sdk:
 
 
 def _request(payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The body, free of objects that the graph may change later, and what is known about the caller."""
-    headers = payload.pop("extra_headers", None) or {}
-    return json.dumps(payload), json.loads(headers.get(CALL_HEADER, "{}"))
+    """The body, free of objects that the graph may change later, and what is known about the caller.
+
+    ``extra_headers``, ``extra_body``, ``extra_query`` and ``timeout`` are for the SDK and mean here what they mean there; there is
+    no URL to give a query to, and the limits of the rollout hold in place of a timeout.
+    """
+    headers, body, _, _ = (
+        payload.pop(name, None) for name in ("extra_headers", "extra_body", "extra_query", "timeout")
+    )
+    return json.dumps({**payload, **(body or {})}), json.loads((headers or {}).get(CALL_HEADER, "{}"))
 
 
 def _checked(answer: wire.Response) -> Any:

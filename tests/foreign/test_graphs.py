@@ -36,9 +36,11 @@ def _no_service(monkeypatch):
 
 
 async def run(name, replies, scenario, **options):
-    """The trajectory, held against ``CAPTURED``; ``running.run`` has checked that every sampled token is trained once."""
+    """The trajectory, held against ``CAPTURED``; ``running.run`` has checked that every sampled token is trained once.
+
+    The tools that are named as destructive, such as ``refund``, only change what the graph made up itself."""
     module = load(name)
-    trajectory = await run_graph(module.graph, replies, scenario, **options)
+    trajectory = await run_graph(module.graph, replies, scenario, allow_destructive=True, **options)
     assert trajectory.error is None
     trained = sum(int(row.mask.sum()) for row in trajectory.samples())
     assert trained == trajectory.sampled_tokens

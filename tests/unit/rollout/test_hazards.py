@@ -29,6 +29,7 @@ from art_core.rollout.hazards import hinted_hazard, named_hazard
         ("book_flight", "book"),
         ("order_pizza", "order"),
         ("run_sql", "run"),
+        ("add_to_cart", "add"),
     ],
 )
 def test_names_of_tools_that_change_something(name, word):
@@ -47,7 +48,17 @@ def test_names_of_tools_that_change_something(name, word):
             "find_order",
             "lookup_charge",
         ),
-        *("cancellation_policy", "weather", "calculator", "tavily_search", "updated_at", "payments", "flight_book", ""),
+        *(
+            "cancellation_policy",
+            "weather",
+            "calculator",
+            "tavily_search",
+            "updated_at",
+            "payments",
+            "flight_book",
+            "add",
+            "",
+        ),
     ],
 )
 def test_names_of_tools_that_do_not(name):
