@@ -2,13 +2,13 @@
 
     python make_questions.py
 
-Both are the same every time. Each question says which calls answer it, what the answer has to contain and what it must not:
-the other facts that the same look-up brings. No order, ticket or fact of a product is asked for twice.
+Both are the same every time. Each question says which calls answer it and which fact the answer has to contain. No order,
+ticket, or product's price or stock, or terms of return, is asked for twice.
 """
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +76,7 @@ def main() -> None:
     draw = random.Random(2027)
     shop = make_shop(draw)
     (HERE / "support_bot" / "shop.sql").write_text("".join(f"{line}\n" for line in to_sql(shop)), encoding="utf-8")
-    questions = list(make_questions(shop, draw))
-    draw.shuffle(questions)
+    questions = interleaved(make_questions(shop, draw), draw)
     lines = [json.dumps({"id": f"q{number:03d}", **record}) for number, record in enumerate(questions, start=1)]
     (HERE / "questions.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
@@ -147,14 +146,26 @@ def make_questions(shop: dict[str, list[dict[str, Any]]], draw: random.Random) -
         yield question(("topic", "agent")[index % 2], row, facts, calls, draw)
 
 
+def interleaved(questions: Iterable[dict[str, Any]], draw: random.Random) -> list[dict[str, Any]]:
+    """In random order, each kind spread evenly over the whole, so that any few of them in a row are of all kinds."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for one in questions:
+        kinds.setdefault(one["metadata"]["kind"], []).append(one)
+    placed = [
+        ((rank + draw.random()) / len(members), one)
+        for members in kinds.values()
+        for rank, one in enumerate(draw.sample(members, len(members)))
+    ]
+    return [one for _, one in sorted(placed, key=lambda item: item[0])]
+
+
 def question(
     kind: str, row: dict[str, Any], facts: dict[str, str], calls: list[dict[str, Any]], draw: random.Random
 ) -> dict[str, Any]:
     """One question about one fact of a row."""
-    others = [value for name, value in facts.items() if name != kind]
     return {
         "input": draw.choice(KINDS[kind]).format(**row),
-        "expected": {"calls": calls, "answer": facts[kind], "others": others},
+        "expected": {"calls": calls, "answer": facts[kind]},
         "metadata": {"tool": calls[0]["name"], "kind": kind},
     }
 

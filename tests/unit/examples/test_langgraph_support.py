@@ -67,10 +67,14 @@ def test_the_stand_in_answers_every_kind_of_question_rightly(example):
 
 
 def test_a_question_about_returns_is_put_to_the_specialist(example):
-    fee = example("support_bot.db").product("walking boots")["return_fee"]
+    terms = example("support_bot.db").product("walking boots")
     ((_, call, result, answer),) = production(example, ["What is the fee for sending back the walking boots?"])
     assert (call.tool_calls[0]["name"], result.name) == ("ask_returns", "ask_returns")
-    assert result.content == answer.content == f"The return fee is {fee:.2f} EUR."
+    assert (
+        result.content
+        == answer.content
+        == f"It can be returned within {terms['return_days']} days for {terms['return_fee']:.2f} EUR."
+    )
 
 
 def test_what_the_agents_own_model_says_is_scored_as_well(example):
@@ -98,7 +102,6 @@ def test_no_two_questions_ask_the_same():
 ORDER = {
     "calls": [{"name": "find_order", "arguments": {"number": 2774}}],
     "answer": "28 July",
-    "others": ["delivered"],
 }
 
 
@@ -109,7 +112,8 @@ ORDER = {
         ([[("find_product", {"name": "order"})], "28 July"], 0.0),
         ([[("find_order", {"number": 1})], "28 July"], 0.2),
         ([[("find_order", {"number": 2774})], "It is delivered."], 0.5),
-        ([[("find_order", {"number": 2774})], "Delivered, 28 July."], 0.5),
+        ([[("find_order", {"number": 2774})], "It arrives on 28 July 2027."], 1.0),
+        ([[("find_order", {"number": 2774})], "It arrives on 128 July."], 0.5),
         ([[("find_order", {"number": 2774})], "It arrives on 28 July."], 1.0),
     ],
 )
@@ -121,7 +125,6 @@ def test_the_reward_of_an_answer_about_an_order(example, replies, reward):
 RETURNS = {
     "calls": [{"name": "ask_returns"}, {"name": "return_terms", "arguments": {"product": "walking boots"}}],
     "answer": "30",
-    "others": [],
 }
 
 
