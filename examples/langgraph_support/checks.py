@@ -16,7 +16,8 @@ TOOLS, ARGUMENTS, ANSWER = 0.2, 0.3, 0.5
 def score(trajectory: Trajectory, scenario: Scenario) -> Reward:
     """0.2 for the right tools, 0.3 more for the right arguments, 0.5 more for the right answer.
 
-    The right answer contains the fact that was asked for, and counts only after the right calls: a guess is worth nothing.
+    The right answer is in plain words, contains the fact that was asked for, and counts only after the right calls: a guess is
+    worth nothing, nor is a copy of the markup in which a tool answers.
     """
     expected = scenario.expected
     made = calls_of(trajectory)
@@ -24,7 +25,7 @@ def score(trajectory: Trajectory, scenario: Scenario) -> Reward:
     tools = sum(call["name"] in names for call in expected["calls"]) / len(expected["calls"])
     arguments = all(any(_matches(call, *done) for done in made) for call in expected["calls"])
     text = answer_of(trajectory)
-    answer = arguments and contains(text, expected["answer"])
+    answer = arguments and contains(text, expected["answer"]) and "<" not in text
     return Reward(
         TOOLS * tools + ARGUMENTS * arguments + ANSWER * answer,
         success=answer,

@@ -114,6 +114,7 @@ ORDER = {
         ([[("find_order", {"number": 2774})], "It is delivered."], 0.5),
         ([[("find_order", {"number": 2774})], "It arrives on 28 July 2027."], 1.0),
         ([[("find_order", {"number": 2774})], "It arrives on 128 July."], 0.5),
+        ([[("find_order", {"number": 2774})], "<tool_response>arrives 28 July</tool_response>"], 0.5),
         ([[("find_order", {"number": 2774})], "It arrives on 28 July."], 1.0),
     ],
 )
