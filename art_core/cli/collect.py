@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from art_core.inference.hosted import HostedPolicy
 from art_core.inference.original import OriginalPolicy
 from art_core.inference.protocol import Policy
 from art_core.loop.collect import Collection, acollect, open_collection
-from art_core.loop.preflight import check_scenarios
+from art_core.loop.preflight import check_scenarios, list_tools
 from art_core.loop.rundir import new_path
 from art_core.observe.progress import Progress, percent
 from art_core.rollout.limits import Limits
@@ -51,6 +52,8 @@ class CollectOptions:
     model: str | None = None
     """`original`: the agent's own models; `provider/model` or `model@URL`: that one answers in their place. Default:
     original."""
+    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    """Take only so many scenarios, the first ones."""
     siblings: int = 1
     """Rollouts of each scenario."""
     concurrency: int = 8
@@ -107,7 +110,7 @@ def run_collecting(agent: Mapping[str, Any], options: CollectOptions) -> int:
     """
     agent_record = {name: value for name, value in agent.items() if value is not None}
     made, model = make_agent(agent_record), options.model or ORIGINAL
-    policy, scenarios = policy_named(model), load_scenarios(options.scenarios)
+    policy, scenarios = policy_named(model), load_scenarios(options.scenarios)[: options.limit]
     check_scenarios(made, scenarios)
     reward_record = None if options.reward is None else {"function": options.reward}
     reward = None if reward_record is None else make_reward(reward_record)
@@ -118,13 +121,14 @@ def run_collecting(agent: Mapping[str, Any], options: CollectOptions) -> int:
     shown = Progress(quiet=options.quiet, as_json=options.json_output)
     try:
         path = options.out or new_path("runs", None, f"collected-{model}")
-        collection = open_collection(path, record)
         asked = len(scenarios) * options.siblings
-        _tell(shown, collection, asked)
-        shown.evaluating(f"collecting with {model}", asked)
 
         async def go() -> dict[str, Any]:
             try:
+                await list_tools(made, shown.note)
+                collection = open_collection(path, record)
+                _tell(shown, collection, asked)
+                shown.evaluating(f"collecting with {model}", asked)
                 return await acollect(
                     made,
                     scenarios,

@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
 from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
-from art_core.loop.preflight import check_scenarios
+from art_core.loop.preflight import check_scenarios, list_tools
 from art_core.loop.retention import best_step
 from art_core.loop.run import open_backend
 from art_core.loop.rundir import RunDir
@@ -174,6 +174,7 @@ async def _measure(
     reward: RewardLike,
     progress: Progress,
 ) -> Evaluation:
+    await list_tools(agent, progress.note)
     versions = Versions(adapters_of(agent))
     backend = await asyncio.to_thread(open_backend, base_model, config, versions.adapters)
     try:

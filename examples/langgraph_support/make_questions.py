@@ -139,7 +139,7 @@ def make_questions(shop: dict[str, list[dict[str, Any]]], draw: random.Random) -
         yield question(("price", "stock")[index % 2], row, facts, calls, draw)
         terms = {"days": str(row["return_days"]), "fee": f"{row['return_fee']:.2f}"}
         calls = [{"name": "ask_returns"}, {"name": "return_terms", "arguments": {"product": row["name"]}}]
-        for kind in (("days", "fee") if index % 2 else (("days", "fee")[index // 2 % 2],)):
+        for kind in ("days", "fee") if index % 2 else (("days", "fee")[index // 2 % 2],):
             yield question(kind, row, terms, calls, draw)
     for index, row in enumerate(shop["tickets"]):
         facts = {"topic": row["topic"], "agent": row["agent"]}

@@ -27,6 +27,16 @@ def says_noon(trajectory, scenario):
     return float(trajectory.messages[-1].text == "Noon.")
 """
 
+TOOL = """
+from langchain_core.tools import tool
+
+@tool
+def refund(number: str) -> str:
+    "Pay an order back."
+    return "done"
+
+model ="""
+
 
 @pytest.fixture
 def bot(tmp_path, monkeypatch):
@@ -78,3 +88,20 @@ def test_a_missing_key_is_told_before_anything_is_made(bot, tmp_path, capsys, mo
     assert collect(bot[0], "--model", "groq/llama") == 2
     assert "set GROQ_API_KEY in the environment" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
+
+
+def test_only_the_first_scenarios_may_be_taken(bot, tmp_path):
+    collect(bot[0], "--limit", "2")
+    assert [one.scenario.input for one in collected(tmp_path / "c")] == ["Time 0?", "Time 1?"]
+
+
+def test_a_tool_that_can_do_harm_is_told_before_anything_is_made(bot, tmp_path, capsys):
+    name = bot[0]
+    (tmp_path / f"{name}.py").write_text(
+        BOT.replace("model =", TOOL).replace("model.invoke", "model.bind_tools([refund]).invoke")
+    )
+    assert collect(name) == 2
+    assert "tool 'refund'" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+    assert collect(name, "--allow-destructive") == 0
+    assert "tools found in the agent: refund (real)" in capsys.readouterr().out
