@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
 from art_core.rollout.current import no_capture, session_of_call, watch
+from art_core.rollout.patching import Patches
 from art_core.rollout.transports import call_header
 from art_integrations.openai_sdk.caller import told_by
 
@@ -38,45 +38,6 @@ __all__ = ["install", "installed", "uninstall"]
 
 _PLUMBING = frozenset(("messages", "input", "config", "stop", "callbacks", "tags", "metadata", "run_name", "run_id"))
 """Arguments of the six methods that are not the model's."""
-_CALLS = ("generate", "agenerate", "_chat_model_stream_v3", "_achat_model_stream_v3")
-_STREAMS = ("stream",)
-_ASYNC_STREAMS = ("astream",)
-
-_lock = threading.Lock()
-_originals: dict[str, Any] = {}
-_ends: list[Callable[[], None]] = []
-
-
-def install() -> None:
-    """Wrap the methods; a second call does nothing."""
-    with _lock:
-        if _originals:
-            return
-        for names, wrap in ((_CALLS, _call), (_STREAMS, _stream), (_ASYNC_STREAMS, _astream)):
-            for name in names:
-                original = getattr(
-                    BaseChatModel, name, None
-                )  # the v3 streams are younger than the oldest supported core
-                if original is not None:
-                    _originals[name] = original
-                    setattr(BaseChatModel, name, wrap(original))
-        _ends.extend((watch(), told_by(describe_running_node)))
-
-
-def uninstall() -> None:
-    """Put the methods back, those of tools too; without ``install`` it does nothing."""
-    with _lock:
-        for name, original in _originals.items():
-            setattr(BaseChatModel, name, original)
-        _originals.clear()
-        while _ends:
-            _ends.pop()()
-    uninstall_tools()
-
-
-def installed() -> bool:
-    """Whether the methods are wrapped now."""
-    return bool(_originals)
 
 
 def _call(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,3 +165,25 @@ def _metadata(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, 
         (arg for arg in args if isinstance(arg, dict) and "metadata" in arg), None
     )
     return ensure_config(config).get("metadata") or {}
+
+
+_WRAPPED = {
+    "generate": _call,
+    "agenerate": _call,
+    "_chat_model_stream_v3": _call,
+    "_achat_model_stream_v3": _call,
+    "stream": _stream,
+    "astream": _astream,
+}
+"""Those that are there: the v3 streams are younger than the oldest supported core."""
+_patches = Patches(
+    ((BaseChatModel, name, wrap) for name, wrap in _WRAPPED.items() if hasattr(BaseChatModel, name)),
+    beside=(watch, functools.partial(told_by, describe_running_node)),
+)
+install, installed = _patches.install, _patches.installed
+
+
+def uninstall() -> None:
+    """Put the methods back, those of tools too; without ``install`` it does nothing."""
+    _patches.uninstall()
+    uninstall_tools()

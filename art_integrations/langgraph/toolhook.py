@@ -8,38 +8,18 @@ is in it too: what must not run does not run there either.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from langchain_core.tools import BaseTool
 
 from art_core.rollout.current import ancestor, current
+from art_core.rollout.patching import Patches
 
 from .substitutes import Substitute
 from .tooling import RolloutTools
 
 __all__ = ["install_tools", "uninstall_tools"]
-
-_lock = threading.Lock()
-_originals: dict[str, Any] = {}
-
-
-def install_tools() -> None:
-    """Wrap the methods; a second call does nothing."""
-    with _lock:
-        if not _originals:
-            _originals.update(run=BaseTool.run, arun=BaseTool.arun)
-            BaseTool.run = _run(BaseTool.run)  # type: ignore[method-assign]
-            BaseTool.arun = _arun(BaseTool.arun)  # type: ignore[method-assign]
-
-
-def uninstall_tools() -> None:
-    """Put the methods back; without ``install_tools`` it does nothing."""
-    with _lock:
-        for name, original in _originals.items():
-            setattr(BaseTool, name, original)
-        _originals.clear()
 
 
 def _run(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,3 +56,7 @@ def _tools(tool: BaseTool) -> RolloutTools | None:
         return None
     session = current() or ancestor()
     return None if session is None else RolloutTools.of(session)
+
+
+_patches = Patches(((BaseTool, "run", _run), (BaseTool, "arun", _arun)))
+install_tools, uninstall_tools = _patches.install, _patches.uninstall

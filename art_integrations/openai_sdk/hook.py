@@ -17,7 +17,6 @@ Who answers a call::
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from openai._models import FinalRequestOptions
 
 from art_core.errors import InputError
 from art_core.rollout.current import session_of_call, watch
+from art_core.rollout.patching import Patches
 from art_core.rollout.session import Session
 from art_core.rollout.transports import BASE_URL, call_header
 
@@ -38,36 +38,6 @@ __all__ = ["install", "installed", "uninstall"]
 _CHAT = "/chat/completions"
 _OTHERS = ("/responses", "/completions")
 """Requests that a model answers and a rollout does not serve."""
-
-_lock = threading.Lock()
-_originals: dict[type, Any] = {}
-_unwatch: list[Callable[[], None]] = []
-
-
-def install() -> None:
-    """Wrap the methods; a second call does nothing."""
-    with _lock:
-        if _originals:
-            return
-        for kind, wrap in ((SyncAPIClient, _sync), (AsyncAPIClient, _async)):
-            _originals[kind] = kind.request
-            kind.request = wrap(kind.request)  # type: ignore[method-assign]
-        _unwatch.append(watch())
-
-
-def uninstall() -> None:
-    """Put the methods back; without ``install`` it does nothing."""
-    with _lock:
-        for kind, original in _originals.items():
-            kind.request = original  # type: ignore[attr-defined]
-        _originals.clear()
-        while _unwatch:
-            _unwatch.pop()()
-
-
-def installed() -> bool:
-    """Whether the methods are wrapped now."""
-    return bool(_originals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +110,7 @@ def _call_of(client: Any, options: FinalRequestOptions) -> _Call | None:
             "OpenAIChatCompletionsModel), or call a model that is not trained under art.no_capture()"
         )
     return _Call(session, about, adapter, options)
+
+
+_patches = Patches(((SyncAPIClient, "request", _sync), (AsyncAPIClient, "request", _async)), beside=(watch,))
+install, installed, uninstall = _patches.install, _patches.installed, _patches.uninstall

@@ -36,18 +36,14 @@ def test_outside_of_a_rollout_a_model_answers_itself():
     assert judge().invoke("How was it?").content == "fair"
 
 
-def test_installing_twice_is_installing_once_and_can_be_undone():
+def test_models_and_threads_are_put_back():
     uninstall()
     openai_sdk.uninstall()
     before = BaseChatModel.generate, BaseChatModel.astream, threading.Thread.start, ThreadPoolExecutor.submit
     install()
-    once = BaseChatModel.generate
-    install()
-    assert BaseChatModel.generate is once
     assert installed()
     uninstall()
     assert (BaseChatModel.generate, BaseChatModel.astream, threading.Thread.start, ThreadPoolExecutor.submit) == before
-    assert not installed()
     install()
     openai_sdk.install()
 

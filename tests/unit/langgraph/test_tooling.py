@@ -171,11 +171,10 @@ async def test_under_no_capture_a_tool_is_itself():
     assert shown(trajectory) == ["It is noon in Rome."]
 
 
-def test_the_hook_can_be_undone_and_is_installed_once():
+def test_the_hook_of_tools_goes_with_that_of_models():
     uninstall()
     before = BaseTool.run, BaseTool.arun
-    for _ in range(2):
-        LangGraphAgent(assistant())
+    LangGraphAgent(assistant())
     assert BaseTool.run.__wrapped__ is before[0]
     uninstall()
     assert (BaseTool.run, BaseTool.arun) == before
