@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from art_core.errors import InputError
 
+from .patching import Patches
+
 if TYPE_CHECKING:
     from .session import Session
 
@@ -97,7 +99,9 @@ class _Descent:
         self._work = threading.local()
         self._watchers = 0
         self._lock = threading.Lock()
-        self._originals: tuple[Any, Any] = (None, None)
+        self._patches = Patches(
+            ((threading.Thread, "start", self._starter), (ThreadPoolExecutor, "submit", self._submitter))
+        )
 
     def get(self, thread: threading.Thread) -> Session | None:
         if hasattr(self._work, "session"):  # what a pool's worker does now, not who started it
@@ -113,15 +117,13 @@ class _Descent:
         with self._lock:
             self._watchers += 1
             if self._watchers == 1:
-                self._originals = (threading.Thread.start, ThreadPoolExecutor.submit)
-                threading.Thread.start = self._starter(threading.Thread.start)  # type: ignore[method-assign]
-                ThreadPoolExecutor.submit = self._submitter(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
+                self._patches.install()
 
     def remove_watcher(self) -> None:
         with self._lock:
             self._watchers -= 1
             if self._watchers == 0:
-                threading.Thread.start, ThreadPoolExecutor.submit = self._originals  # type: ignore[method-assign]
+                self._patches.uninstall()
 
     def _starter(self, start: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(start)
