@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Patches", "Wrap"]
+__all__ = ["Patches", "Wrap", "installing"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Of a method, what stands in its place."""
@@ -57,3 +61,15 @@ class Patches:
     def installed(self) -> bool:
         """Whether the methods are wrapped now."""
         return self._undo is not None
+
+
+def installing(function: Callable[P, T], *installs: Callable[[], None]) -> Callable[P, T]:
+    """``function``, with hooks installed on every call before it runs: the same arguments, result and description."""
+
+    @functools.wraps(function)
+    def installed(*args: P.args, **kwargs: P.kwargs) -> T:
+        for install in installs:
+            install()
+        return function(*args, **kwargs)
+
+    return installed

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from art_core.inference.protocol import Policy
-from art_core.rollout.capture import Capture
-from art_core.rollout.capture import capture as capture_sessions
-from art_core.rollout.limits import Limits
-from art_core.rollout.selection import Select
-from art_core.scenario import Scenario
+from art_core.rollout import capture as core
+from art_core.rollout.patching import installing
 
 from .hook import install
 
 __all__ = ["capture"]
 
-
-def capture(
-    policy: Policy,
-    *,
-    scenario: Scenario | None = None,
-    limits: Limits | None = None,
-    train: Select | None = None,
-) -> Capture:
-    """``art_core.capture``, with the hook of this integration installed."""
-    install()
-    return capture_sessions(policy, scenario=scenario, limits=limits, train=train)
+capture = installing(core.capture, install)
+"""``art_core.capture``, with the hook of this integration installed."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
-from art_core.rollout.patching import Patches
+from art_core.rollout.patching import Patches, installing
 
 
 class Speaker:
@@ -96,3 +98,18 @@ def test_a_method_that_is_not_there_changes_nothing():
     with pytest.raises(AttributeError, match="sing"):
         patches.install()
     assert (Speaker().say(), patches.installed(), ended) == ("hello", False, [1])
+
+
+def test_a_function_that_installs_hooks_is_otherwise_the_same():
+    patches = Patches([(Speaker, "say", aloud)])
+
+    def ask(speaker, *, times=1):
+        """Ask."""
+        return speaker.say() * times
+
+    ask_hooked = installing(ask, patches.install)
+    assert ask_hooked(Speaker(), times=2) == "HELLOHELLO"
+    assert (inspect.signature(ask_hooked), ask_hooked.__doc__) == (inspect.signature(ask), "Ask.")
+    patches.uninstall()
+    assert ask_hooked(Speaker()) == "HELLO"
+    patches.uninstall()
