@@ -78,6 +78,15 @@ class MalformedCall:
     error: str
     """Why it could not be read, in words the model can be told."""
 
+    @classmethod
+    def taken_apart(cls, name: Any, arguments: Any, error: str) -> MalformedCall:
+        """One that a provider tells as a name and the text of its arguments; its markup is not known.
+
+        >>> MalformedCall.taken_apart("look", "{", "not JSON").raw
+        'look({)'
+        """
+        return cls(raw=f"{name}({arguments})", error=error)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:

@@ -122,9 +122,7 @@ def _reply(wire: Mapping[str, Any]) -> Message:
             calls.append(ToolCall.from_wire(one))
         except InputError as error:
             function = one.get("function") or {}
-            malformed.append(
-                MalformedCall(raw=f"{function.get('name')}({function.get('arguments')})", error=str(error))
-            )
+            malformed.append(MalformedCall.taken_apart(function.get("name"), function.get("arguments"), str(error)))
     return Message(
         role="assistant",
         content=wire.get("content"),

@@ -140,7 +140,7 @@ def _read(message: BaseMessage) -> Message:
         role: Any = {"ai": "assistant", "system": "system"}.get(message.type, "user")
         return Message(role=role, content=str(message.content))
     wrong = tuple(
-        MalformedCall(raw=f"{call.get('name')}({call.get('args')})", error=call.get("error") or "not a JSON object")
+        MalformedCall.taken_apart(call.get("name"), call.get("args"), call.get("error") or "not a JSON object")
         for call in getattr(message, "invalid_tool_calls", ())
     )
     return dataclasses.replace(ours, malformed_calls=wrong) if wrong else ours
