@@ -12,7 +12,7 @@ from art_core.messages import MalformedCall, Message, ToolCall, ToolSpec
 from art_core.trajectory.graph import Turn
 
 from .protocol import SessionView
-from .providers import find_endpoint
+from .providers import find_hosted_model
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -39,7 +39,7 @@ class HostedPolicy:
 
     def __init__(self, model: str, *, api_key: str | None = None, retries: int = 4, seconds: float = 120.0) -> None:
         self.name = model
-        self._endpoint = find_endpoint(model, api_key)
+        self._hosted = find_hosted_model(model, api_key)
         self._retries, self._seconds = retries, seconds
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
 
@@ -86,13 +86,13 @@ class HostedPolicy:
     ) -> dict[str, Any]:
         wishes = {name: value for name, value in params.items() if name != "adapter"}
         if "max_tokens" in wishes:
-            wishes[self._endpoint.length] = wishes.pop("max_tokens")
+            wishes[self._hosted.length] = wishes.pop("max_tokens")
         if tools:
             wishes["tools"] = [tool.to_wire() for tool in tools]
         wires = [message.to_wire() for message in messages]
         for wire in wires:
             wire.pop("reasoning_content", None)
-        return {"model": self._endpoint.model, "messages": wires, "extra_body": wishes}
+        return {"model": self._hosted.model, "messages": wires, "extra_body": wishes}
 
     def _client(self) -> AsyncOpenAI:
         """The client of the running loop: connections belong to one."""
@@ -101,8 +101,8 @@ class HostedPolicy:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = AsyncOpenAI(
-                api_key=self._endpoint.key,
-                base_url=self._endpoint.url,
+                api_key=self._hosted.key,
+                base_url=self._hosted.url,
                 max_retries=self._retries,
                 timeout=self._seconds,
             )

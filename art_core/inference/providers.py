@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from art_core.errors import InputError
 
-__all__ = ["PROVIDERS", "Endpoint", "Provider", "find_endpoint"]
+__all__ = ["PROVIDERS", "HostedModel", "Provider", "find_hosted_model"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class HostedModel:
     """One model of one service."""
 
     model: str
@@ -48,19 +48,19 @@ class Endpoint:
     length: str
 
 
-def find_endpoint(name: str, api_key: str | None = None) -> Endpoint:
+def find_hosted_model(name: str, api_key: str | None = None) -> HostedModel:
     """The model that ``name`` means: ``provider/model``, or ``model@URL`` for any other service, whose key is in ``ART_API_KEY``
     if it needs one.
 
     Raises:
         InputError: another form, an unknown provider, or no key; the message names the variable.
 
-    >>> find_endpoint("qwen3-4b@http://127.0.0.1:8000/v1").url
+    >>> find_hosted_model("qwen3-4b@http://127.0.0.1:8000/v1").url
     'http://127.0.0.1:8000/v1'
     """
     if match := re.fullmatch(r"(.+)@(https?://.+)", name):
         key = api_key or os.environ.get("ART_API_KEY") or "none"
-        return Endpoint(model=match[1], url=match[2], key=key, length="max_tokens")
+        return HostedModel(model=match[1], url=match[2], key=key, length="max_tokens")
     provider, _, model = name.partition("/")
     if not model or provider not in PROVIDERS:
         raise InputError(
@@ -71,4 +71,4 @@ def find_endpoint(name: str, api_key: str | None = None) -> Endpoint:
     if not key and known.needs_key:
         raise InputError(f"model {name!r} needs a key: set {prefix}_API_KEY in the environment")
     url = os.environ.get(f"{prefix}_BASE_URL") or known.url
-    return Endpoint(model=model, url=url, key=key or "none", length=known.length)
+    return HostedModel(model=model, url=url, key=key or "none", length=known.length)

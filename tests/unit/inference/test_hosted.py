@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import art_core as art
-from art_core.inference.providers import PROVIDERS, find_endpoint
+from art_core.inference.providers import PROVIDERS, find_hosted_model
 from art_core.trajectory import store
 from tests.servers.chat_server import call, chat_server
 
@@ -123,9 +123,9 @@ def test_a_name_of_another_form_is_told(name):
     with pytest.raises(
         art.InputError, match=r"is not of the form provider/model, with a provider of openai, anthropic"
     ):
-        find_endpoint(name)
+        find_hosted_model(name)
 
 
 def test_a_local_service_needs_no_key(monkeypatch):
     monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
-    assert find_endpoint("ollama/qwen3:4b").model == "qwen3:4b"
+    assert find_hosted_model("ollama/qwen3:4b").model == "qwen3:4b"
