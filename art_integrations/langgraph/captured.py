@@ -26,8 +26,8 @@ def check_captured(session: Session, train: Any) -> None:
         return
     if not trajectory.model_calls:
         raise InputError(
-            "the graph ended without calling a chat model of LangChain, so there is nothing to train; calls under "
-            "art.no_capture() and calls of other clients are not seen"
+            "the graph ended without calling a chat model, so there is nothing to train; calls through LangChain and the openai "
+            "SDK are seen, those under art.no_capture() and of other clients are not"
         )
     seen = sorted({name for call in trajectory.model_calls for name in _names(call.metadata)})
     raise InputError(
