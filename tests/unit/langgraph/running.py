@@ -55,12 +55,6 @@ def _trained(rows):
                 yield row.token_ids.tolist(), where[0], where[-1] + 1
 
 
-def said(trajectory):
-    """The replies, as the model wrote them."""
-    renderer = art.ScriptedPolicy([]).renderer
-    return [renderer.text(turn.completion_ids[:-1]) for turn in trajectory.turns]
-
-
 def asked(trajectory):
     """Role and text of the messages of each request."""
     graph = trajectory.graph

@@ -16,9 +16,10 @@ import art_core as art
 from art_core.errors import InputError
 from art_core.loop.preflight import check_scenarios, preflight
 from art_integrations.langgraph import LangGraphAgent
+from tests.unit.rollout.reading import said
 
 from .graphs import Chat, chatbot, production_model
-from .running import run, said
+from .running import run
 
 
 def graph_of(node, state=Chat, **schemas):

@@ -14,8 +14,10 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor, run_in_ex
 from langgraph.func import entrypoint, task
 from langgraph.types import Send
 
+from tests.unit.rollout.reading import said
+
 from .graphs import END, START, Chat, StateGraph, assistant, chatbot, production_model
-from .running import asked, callers, drive, forks, run, said
+from .running import asked, callers, drive, forks, run
 
 ROME = [{"role": "user", "content": "What time is it in Rome?"}]
 

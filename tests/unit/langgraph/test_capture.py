@@ -6,9 +6,9 @@ import pytest
 
 import art_core as art
 from art_integrations.langgraph import capture
+from tests.unit.rollout.reading import said
 
 from .graphs import assistant, chatbot
-from .running import said
 
 ASKED = {"messages": [{"role": "user", "content": "What time is it?"}]}
 

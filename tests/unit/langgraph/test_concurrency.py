@@ -11,9 +11,10 @@ from langgraph.types import Send
 
 import art_core as art
 from art_integrations.langgraph import LangGraphAgent
+from tests.unit.rollout.reading import said
 
 from .graphs import END, START, Chat, StateGraph, assistant, chatbot, production_model
-from .running import check_tokens, run, said
+from .running import check_tokens, run
 
 
 def echo(messages, tools):

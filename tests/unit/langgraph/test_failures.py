@@ -7,9 +7,10 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langgraph.types import RetryPolicy
 
 import art_core as art
+from tests.unit.rollout.reading import said
 
 from .graphs import END, START, Chat, StateGraph, assistant, production_model
-from .running import asked, forks, run, said
+from .running import asked, forks, run
 
 AGAIN = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)
 

@@ -14,9 +14,10 @@ from opentelemetry import trace
 import art_core as art
 from art_core.errors import InputError, NotTrainable
 from art_integrations.langgraph import LangGraphAgent, capture, install
+from tests.unit.rollout.reading import said
 
 from .graphs import END, START, Chat, StateGraph, assistant, chatbot, get_time, production_model
-from .running import asked, callers, check_tokens, drive, forks, run, said
+from .running import asked, callers, check_tokens, drive, forks, run
 
 CALL = [("get_time", {"city": "Rome"})]
 

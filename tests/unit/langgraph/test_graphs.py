@@ -11,8 +11,10 @@ from langgraph.func import entrypoint
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import CachePolicy, interrupt
 
+from tests.unit.rollout.reading import said
+
 from .graphs import END, START, Chat, StateGraph, chatbot, production_model
-from .running import asked, run, said
+from .running import asked, run
 
 
 def asking():

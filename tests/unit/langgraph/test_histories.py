@@ -5,8 +5,10 @@ from __future__ import annotations
 from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage, trim_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from tests.unit.rollout.reading import said
+
 from .graphs import END, START, Chat, StateGraph, production_model
-from .running import asked, forks, run, said
+from .running import asked, forks, run
 
 
 def conversation(prepare, *, rounds=3, edit=None):

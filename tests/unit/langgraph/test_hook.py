@@ -14,9 +14,10 @@ import art_core as art
 from art_integrations import openai_sdk
 from art_integrations.langgraph import install, installed, uninstall
 from tests.threads import in_a_pool, in_a_thread
+from tests.unit.rollout.reading import said
 
 from .graphs import END, START, Chat, StateGraph, production_model
-from .running import run, said
+from .running import run
 
 
 def graph_of(node):

@@ -16,8 +16,10 @@ from langchain.agents.middleware import (
 from langchain_anthropic import ChatAnthropic
 from langgraph.checkpoint.memory import InMemorySaver
 
+from tests.unit.rollout.reading import said
+
 from .graphs import assistant, production_model
-from .running import asked, callers, forks, run, said
+from .running import asked, callers, forks, run
 
 CALL = [("get_time", {"city": "Rome"})]
 CALL_TEXT = '<tool_call>\n{"name": "get_time", "arguments": {"city": "Rome"}}\n</tool_call>'

@@ -12,10 +12,11 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
 import art_core as art
 from art_integrations.langgraph import LangGraphAgent
+from tests.unit.rollout.reading import said
 
 from .graphs import END, NOWHERE, START, Chat, StateGraph, get_time
 from .providers import MODELS
-from .running import asked, callers, check_tokens, forks, run, said
+from .running import asked, callers, check_tokens, forks, run
 
 CALL = [("get_time", {"city": "Rome"})]
 

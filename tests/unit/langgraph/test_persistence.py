@@ -12,9 +12,10 @@ from langgraph.types import Command, interrupt
 
 import art_core as art
 from art_integrations.langgraph import LangGraphAgent
+from tests.unit.rollout.reading import said
 
 from .graphs import END, START, Chat, StateGraph, assistant, chatbot, production_model
-from .running import asked, check_tokens, drive, forks, run, said
+from .running import asked, check_tokens, drive, forks, run
 
 
 def line(*nodes, **options):

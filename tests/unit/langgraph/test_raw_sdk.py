@@ -6,9 +6,10 @@ import pytest
 from openai import OpenAI
 
 from tests.unit.openai_sdk.service import service
+from tests.unit.rollout.reading import said
 
 from .graphs import END, NOWHERE, START, Chat, StateGraph, production_model
-from .running import run, said
+from .running import run
 
 
 def ask(options, text):

@@ -8,8 +8,10 @@ from operator import add
 
 import pytest
 
+from tests.unit.rollout.reading import said
+
 from .graphs import assistant, chatbot, get_time, production_model
-from .running import drive, run, said
+from .running import drive, run
 from .test_structured import ROME, extractor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(in beta|is experimental)")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
+from tests.unit.rollout.reading import said
+
 from .graphs import END, START, Chat, StateGraph
 from .providers import MODELS
-from .running import run, said
+from .running import run
 
 
 class City(BaseModel):

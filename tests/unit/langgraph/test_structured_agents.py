@@ -7,9 +7,11 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langgraph.prebuilt import create_react_agent
 from pydantic import BaseModel
 
+from tests.unit.rollout.reading import said
+
 from .graphs import assistant, get_time, production_model
 from .providers import MODELS
-from .running import asked, forks, run, said
+from .running import asked, forks, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 

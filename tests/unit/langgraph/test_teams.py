@@ -9,8 +9,10 @@ from langchain_core.messages import AIMessage
 from langgraph_supervisor import create_supervisor
 from langgraph_swarm import create_handoff_tool, create_swarm
 
+from tests.unit.rollout.reading import said
+
 from .graphs import create_agent, get_time, production_model
-from .running import asked, callers, forks, run, said
+from .running import asked, callers, forks, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*create_react_agent has been moved")
 CALL = [("get_time", {"city": "Rome"})]

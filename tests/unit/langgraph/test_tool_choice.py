@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.rollout.reading import said
+
 from .graphs import END, START, Chat, StateGraph, broken, get_time
 from .providers import MODELS
-from .running import run, said
+from .running import run
 
 NAMED = {"type": "function", "function": {"name": "get_time"}}
 

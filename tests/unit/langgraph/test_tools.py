@@ -7,8 +7,10 @@ from langchain.agents.middleware import ToolRetryMiddleware, wrap_tool_call
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
+from tests.unit.rollout.reading import said
+
 from .graphs import assistant, broken, create_agent, get_time, production_model
-from .running import asked, forks, run, said
+from .running import asked, forks, run
 
 
 def call(name, arguments):

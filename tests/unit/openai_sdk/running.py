@@ -13,9 +13,3 @@ async def run(program, replies, scenario="What time is it?", *, limits=None, pol
         policy or art.ScriptedPolicy(replies),
         limits=limits or art.Limits(seconds=20),
     )
-
-
-def said(trajectory):
-    """The replies, as the model wrote them."""
-    renderer = art.ScriptedPolicy([]).renderer
-    return [renderer.text(turn.completion_ids[:-1]) for turn in trajectory.turns]

@@ -8,9 +8,9 @@ import pytest
 
 import art_core as art
 from art_integrations.openai_sdk import capture
+from tests.unit.rollout.reading import said
 
 from . import programs
-from .running import said
 
 
 @pytest.mark.parametrize("program", [programs.sync_program, programs.sync_stream, programs.with_copied_context])

@@ -8,9 +8,10 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from art_core.inference.original import OriginalPolicy
+from tests.unit.rollout.reading import said
 
 from .programs import asking, sync_program
-from .running import run, said
+from .running import run
 from .service import service
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}

@@ -16,10 +16,11 @@ from art_integrations import langgraph
 from art_integrations.openai_sdk import install, installed, uninstall
 from tests.threads import in_a_pool, in_a_thread
 from tests.unit.rollout.doubles import BytesPolicy
+from tests.unit.rollout.reading import said
 
 from . import programs
 from .programs import NOWHERE, asking, sync_program
-from .running import run, said
+from .running import run
 from .service import service
 
 PROGRAMS = [

@@ -6,8 +6,10 @@ import pytest
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool, set_default_openai_client
 from openai import AsyncOpenAI
 
+from tests.unit.rollout.reading import said
+
 from .programs import NOWHERE
-from .running import run, said
+from .running import run
 
 CONFIG = RunConfig(tracing_disabled=True)
 

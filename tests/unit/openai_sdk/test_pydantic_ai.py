@@ -6,8 +6,10 @@ from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from tests.unit.rollout.reading import said
+
 from .programs import NOWHERE
-from .running import run, said
+from .running import run
 
 PROVIDER = OpenAIProvider(base_url=NOWHERE["base_url"], api_key=NOWHERE["api_key"])
 clerk = Agent(OpenAIChatModel("gpt-5-mini", provider=PROVIDER), instructions="Tell the time.")
