@@ -69,9 +69,9 @@ class Capture:
     ) -> None:
         over = self._end(error)
         if self._beside:
-            asyncio.run_coroutine_threadsafe(self.session.close(over), side_loop()).result()
+            asyncio.run_coroutine_threadsafe(self.session.crossing.close(over), side_loop()).result()
         else:
-            self.session.shut(over)
+            self.session.crossing.shut(over)
 
     async def __aenter__(self) -> Trajectory:
         return self.__enter__()
@@ -79,7 +79,7 @@ class Capture:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.session.close(self._end(error))
+        await self.session.crossing.close(self._end(error))
 
     def _make(self) -> Session:
         session = Session(

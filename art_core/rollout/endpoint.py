@@ -89,7 +89,9 @@ class Endpoint:
         """Keep no session of a rollout that is over, only what its late requests are told."""
         for name, line in self._lines.items():
             if line.session is not None and line.session.finished:
-                self._lines[name] = Line(line.base_url, line.key, None, wire.error_response(line.session.over()))
+                self._lines[name] = Line(
+                    line.base_url, line.key, None, wire.error_response(line.session.crossing.over())
+                )
         while len(self._lines) > _REMEMBERED and next(iter(self._lines.values())).session is None:
             self._lines.popitem(last=False)
 
@@ -117,7 +119,7 @@ async def _answer(session: Session, payload: bytes, headers: Mapping[str, str]) 
                 f"calls of model {about['model']!r} are not trained in rollout {session.rollout_id!r}, and its URL has no other "
                 "model to answer them; send them to their own service"
             )
-        return await session.on_loop(lambda: wire.handle(session, body, about={**about, "adapter": adapter}))
+        return await session.crossing.on_loop(lambda: wire.handle(session, body, about={**about, "adapter": adapter}))
     except ArtError as error:
         return wire.error_response(error)
 

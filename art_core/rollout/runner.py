@@ -97,7 +97,7 @@ async def _run(agent: Agent, session: Session, reward: RewardFunction | None) ->
         session.trajectory.superseded |= client_retries(session.trajectory.graph)
         await _score(session.trajectory, reward, session.limits)
     finally:
-        await session.close(LimitReached("finished", "the agent has returned"))
+        await session.crossing.close(LimitReached("finished", "the agent has returned"))
         if environment is not None:
             await _close(environment, session)
 
@@ -129,13 +129,13 @@ async def _call_agent(agent: Agent, session: Session) -> None:
     try:
         done, _ = await asyncio.wait({task}, timeout=_left(session))
     except asyncio.CancelledError:
-        await session.close(LimitReached("cancelled", "the rollout was cancelled"))
+        await session.crossing.close(LimitReached("cancelled", "the rollout was cancelled"))
         await _stop(task, session)
         raise
     if not done:
         limit = LimitReached("timeout", f"the limit of {session.limits.seconds:g} seconds is reached")
         session.limit = session.limit or limit
-        await session.close(limit)
+        await session.crossing.close(limit)
         await _stop(task, session)
         session.trajectory.stop_reason = "timeout"
         return

@@ -1,8 +1,7 @@
 """Session: the one door through which an agent talks to the policy, with limits enforced and every turn recorded.
 
-A session belongs to the event loop it was made in. It may be used from any task, thread or other loop: calls from
-elsewhere are submitted to its loop and never block it. When its rollout is over every further call raises
-``LimitReached`` with the rollout's stop reason.
+A session may be used from any task, thread or other loop than its own (see ``crossing``). When its rollout is over every
+further call raises ``LimitReached`` with the rollout's stop reason.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ import asyncio
 import dataclasses
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import CancelledError as FutureCancelled
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from art_core.errors import ArtError, InputError, LimitReached, ProviderError, describe
 from art_core.inference.original import OriginalPolicy
@@ -25,18 +23,16 @@ from art_core.trajectory.graph import DEFAULT_ADAPTER, Turn
 from art_core.trajectory.recorder import Recorder
 from art_core.trajectory.trajectory import ModelCall, ToolEvent, Trajectory
 
+from .crossing import Crossing
 from .current import no_capture
 from .limits import Limits
 from .selection import Selection
-from .side_loop import side_loop
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
     from openai.types.chat import ChatCompletion
 
 __all__ = ["Session"]
-
-T = TypeVar("T")
 
 
 class Session:
@@ -75,16 +71,15 @@ class Session:
         """Which calls of the agent's models are trained; an agent may set it before its first call."""
         self.attached: dict[str, Any] = {}
         """What integrations keep with the rollout, each under its own name."""
+        self.crossing = Crossing(
+            rollout_id, close_seconds=self.limits.close_seconds, on_blocking=lambda: self.count("blocking_calls")
+        )
+        """How calls come from other threads and loops, and what ends them; those that block are ``metrics["blocking_calls"]``."""
         self._started = time.monotonic()
         self._lock = threading.Lock()
         self._in_flight = 0
         self._tool_calls = 0
         self._tokens = 0
-        self._closed: LimitReached | None = None
-        self._foreign: set[asyncio.Task[Any]] = set()
-        self._loop = _running_loop()
-        self._side: asyncio.AbstractEventLoop | None = None
-        """Where a call is answered while it keeps ``_loop`` waiting."""
 
     @property
     def tool_events(self) -> list[ToolEvent]:
@@ -120,7 +115,7 @@ class Session:
         """
         if not messages:
             raise InputError("messages is empty; a model call needs at least one message")
-        return await self.on_loop(lambda: self._turn(list(messages), tuple(tools), params, dict(about or {})))
+        return await self.crossing.on_loop(lambda: self._turn(list(messages), tuple(tools), params, dict(about or {})))
 
     async def _turn(
         self, messages: list[Message], tools: tuple[ToolSpec, ...], params: dict[str, Any], about: dict[str, Any]
@@ -137,7 +132,7 @@ class Session:
             if not isinstance(turn, Turn):
                 raise ProviderError(f"the policy returned {type(turn).__name__}, not a Turn")
             turn = self._record(turn, started, about)
-            self._check_open()
+            self.crossing.check_open()
             return turn
         except Interrupted as cut:
             if cut.turn is not None:
@@ -228,7 +223,7 @@ class Session:
             LimitReached: none is left, or the rollout is over.
         """
         with self._lock:
-            self._check_open()
+            self.crossing.check_open()
             used = max(self._tool_calls, len(self.trajectory.events))
             if used >= self.limits.tool_calls:
                 self._reach("max_tool_calls", f"the limit of {self.limits.tool_calls} tool calls is reached")
@@ -273,73 +268,6 @@ class Session:
             metrics = self.trajectory.metrics
             metrics[name] = metrics.get(name, 0) + by
 
-    async def on_loop(self, make: Callable[[], Awaitable[T]]) -> T:
-        """Await ``make()`` on the session's loop, from whatever loop the caller runs in."""
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        if loop is self._loop or loop is self._side:
-            return await make()
-        future = asyncio.run_coroutine_threadsafe(self._tracked(make), self._loop)
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            if self._closed is not None:
-                raise self.over() from None
-            raise
-
-    def from_thread(self, make: Callable[[], Awaitable[T]]) -> T:
-        """Run ``make()`` on the session's loop and wait for it in this thread.
-
-        In the thread of that loop itself, which waits meanwhile, it runs on another one: the call is answered, but all
-        rollouts of the loop stand still; counted in ``metrics["blocking_calls"]``.
-
-        Raises:
-            InputError: the session was made outside of an event loop.
-            LimitReached: the rollout ended before the answer came.
-        """
-        if self._loop is None:
-            raise InputError("the session has no event loop yet; make it inside one, as rollout does")
-        self._check_open()
-        loop = self._loop
-        if _running_loop() is loop:
-            self.count("blocking_calls")
-            loop = self._side = side_loop()
-        coroutine = self._tracked(make)
-        try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, loop)
-        except RuntimeError as error:  # the loop is closed
-            coroutine.close()
-            raise self.over() from error
-        try:
-            return future.result()
-        except FutureCancelled as error:
-            raise self.over() from error
-
-    async def close(self, reason: LimitReached) -> None:
-        """End the session: calls in flight from other threads are cancelled, later ones raise ``reason``."""
-        if tasks := self.shut(reason):
-            await asyncio.wait(tasks, timeout=self.limits.close_seconds)
-
-    def shut(self, reason: LimitReached) -> set[asyncio.Task[Any]]:
-        """The same without waiting for the cancelled calls, which are returned; in the thread of the session's loop."""
-        self._closed = self._closed or reason
-        tasks = set(self._foreign)
-        for task in tasks:
-            task.cancel()
-        return tasks
-
-    async def _tracked(self, make: Callable[[], Awaitable[T]]) -> T:
-        self._check_open()
-        task = asyncio.current_task()
-        assert task is not None
-        task.set_name(f"call of rollout {self.rollout_id}")
-        self._foreign.add(task)
-        try:
-            return await make()
-        finally:
-            self._foreign.discard(task)
-
     def _capped(self, params: Mapping[str, Any]) -> dict[str, Any]:
         capped = {name: value for name, value in params.items() if value is not None}
         asked = [capped.pop(name) for name in ("max_completion_tokens", "max_tokens") if name in capped]
@@ -351,15 +279,11 @@ class Session:
             capped["max_tokens"] = self.tokens_left if wish is None else min(wish, self.tokens_left)
         return capped
 
-    def _check_open(self) -> None:
-        if self._closed is not None:
-            raise self.over()
-
     def _check_turn(self) -> None:
         self._check_room(len(self.recorder.graph) + self._in_flight, self._tokens)
 
     def _check_room(self, turns: int, tokens: int) -> None:
-        self._check_open()
+        self.crossing.check_open()
         if turns >= self.limits.turns:
             self._reach("max_turns", f"the limit of {self.limits.turns} turns is reached")
         if tokens >= self.limits.tokens:
@@ -372,15 +296,3 @@ class Session:
         if self.limit is None:
             self.limit = reached
         raise reached
-
-    def over(self) -> LimitReached:
-        """What a call is told when the rollout is over."""
-        closed = self._closed or LimitReached("cancelled", "its event loop was closed")
-        return LimitReached(closed.stop_reason, f"the rollout is over: {closed}")
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

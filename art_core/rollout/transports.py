@@ -42,7 +42,7 @@ class AsyncTransport(httpx2.AsyncBaseTransport):
         try:
             _check_path(request)
             about = caller_of(request.headers)
-            answer = await self._session.on_loop(lambda: wire.handle(self._session, payload, about=about))
+            answer = await self._session.crossing.on_loop(lambda: wire.handle(self._session, payload, about=about))
             return _response(answer, request)
         except ArtError as error:
             return _response(wire.error_response(error), request)
@@ -59,7 +59,7 @@ class SyncTransport(httpx2.BaseTransport):
         try:
             _check_path(request)
             about = caller_of(request.headers)
-            answer = self._session.from_thread(lambda: wire.handle(self._session, payload, about=about))
+            answer = self._session.crossing.from_thread(lambda: wire.handle(self._session, payload, about=about))
             return _response(answer, request)
         except ArtError as error:
             return _response(wire.error_response(error), request)

@@ -51,7 +51,9 @@ class _Completions:
         """
         body, about = _request(payload)
         try:
-            answer = self._session.from_thread(lambda: wire.handle(self._session, body, about=about, logprobs=False))
+            answer = self._session.crossing.from_thread(
+                lambda: wire.handle(self._session, body, about=about, logprobs=False)
+            )
         except ArtError as error:
             answer = wire.error_response(error)
         return _checked(answer)
@@ -71,7 +73,9 @@ class _AsyncCompletions:
         """See ``_Completions.create``."""
         body, about = _request(payload)
         try:
-            answer = await self._session.on_loop(lambda: wire.handle(self._session, body, about=about, logprobs=False))
+            answer = await self._session.crossing.on_loop(
+                lambda: wire.handle(self._session, body, about=about, logprobs=False)
+            )
         except ArtError as error:
             answer = wire.error_response(error)
         return _checked(answer)

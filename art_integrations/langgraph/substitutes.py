@@ -107,7 +107,7 @@ class Substitute(BaseTool):
         if not inspect.isawaitable(value):
             return value
         session: Session = self.session
-        return session.from_thread(lambda: _awaited(value))
+        return session.crossing.from_thread(lambda: _awaited(value))
 
     async def _arun(self, *args: Any, **kwargs: Any) -> Any:
         blocking = callable(self.stub) and not inspect.iscoroutinefunction(self.stub)

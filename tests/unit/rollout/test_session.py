@@ -127,7 +127,7 @@ async def test_streaming_chat_names_the_way_out() -> None:
 
 async def test_a_closed_session_tells_the_stop_reason() -> None:
     s = session()
-    await s.close(LimitReached("timeout", "the limit of 1 seconds is reached"))
+    await s.crossing.close(LimitReached("timeout", "the limit of 1 seconds is reached"))
     with pytest.raises(LimitReached, match="the rollout is over") as caught:
         await s.chat([USER])
     assert caught.value.stop_reason == "timeout"
@@ -179,7 +179,7 @@ async def test_closing_frees_threads_that_wait_for_an_answer() -> None:
     thread = threading.Thread(target=ask)
     thread.start()
     await until(lambda: s.policy.running)
-    await s.close(LimitReached("timeout", "over"))
+    await s.crossing.close(LimitReached("timeout", "over"))
     await asyncio.to_thread(thread.join, 10)
     assert seen == ["timeout"]
 
