@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from art_core.inference.hosted import HostedPolicy
 from art_core.inference.original import OriginalPolicy
 from art_core.inference.protocol import Policy
 from art_core.loop.collect import Collection, acollect, open_collection
+from art_core.loop.ending import release
 from art_core.loop.preflight import check_scenarios, list_tools
 from art_core.loop.rundir import new_path
 from art_core.observe.progress import Progress, percent
@@ -142,9 +142,7 @@ def run_collecting(agent: Mapping[str, Any], options: CollectOptions) -> int:
                     on_rollout=shown.rollout_done,
                 )
             finally:
-                for one in (made, policy):
-                    if inspect.iscoroutinefunction(close := getattr(one, "close", None)):
-                        await close()
+                await release(made, policy)
 
         summary = asyncio.run(go())
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from art_core.errors import InputError
 from art_core.loop.comparison import TRAINED, compared, keep, trained_rollouts
 from art_core.loop.config import TrainConfig
+from art_core.loop.ending import release
 from art_core.loop.evaluate import evaluate
 from art_core.loop.rundir import RunDir
 from art_core.loop.splits import Splits
@@ -72,9 +72,7 @@ def compare_run(
                 directory.write_trajectories(directory.comparison(name), rollouts)
                 found = keep(directory, [entry])
         finally:
-            for one in (agent, *policies.values()):
-                if inspect.iscoroutinefunction(close := getattr(one, "close", None)):
-                    await close()
+            await release(agent, *policies.values())
         return found
 
     with directory.lock():

@@ -1,8 +1,9 @@
-"""How every kind of run ends: in words whatever ended it, and with the right error for the caller."""
+"""How every kind of run ends: in words whatever ended it, with the right error for the caller, and with nothing left open."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from art_core.errors import ArtError, InputError, TrainerError, describe
 
 from .stopping import Stop
 
-__all__ = ["failure", "how_it_ended", "run_blocking"]
+__all__ = ["failure", "how_it_ended", "release", "run_blocking"]
 
 R = TypeVar("R")
 
@@ -30,6 +31,15 @@ def failure(error: Exception, step: int) -> ArtError:
     failed = TrainerError(f"the run failed after step {step}: {describe(error)}")
     failed.__cause__ = error
     return failed
+
+
+async def release(*holders: object) -> None:
+    """Let agents and policies that hold something over many rollouts, such as server sessions, let go of it, one after the other:
+    the async ``close`` of each that has one is awaited."""
+    for holder in holders:
+        close = getattr(holder, "close", None)
+        if inspect.iscoroutinefunction(close):
+            await close()
 
 
 def run_blocking(call: Callable[..., Coroutine[Any, Any, R]], *args: Any, **options: Any) -> R:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import inspect
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from art_core.trajectory.graph import DEFAULT_ADAPTER
 from .backend import Backend
 from .config import TrainConfig
 from .deterministic import check_same_machine, computing
-from .ending import failure, how_it_ended, run_blocking
+from .ending import failure, how_it_ended, release, run_blocking
 from .interrupt import Interrupt
 from .plan import Plan, new_plan, resumed_plan
 from .preflight import check_scenarios, list_tools, preflight
@@ -101,7 +100,7 @@ async def atrain(
             raise InputError("warm_start needs art.train with a backend that it opens itself; leave backend out")
         stage = warm_up(settings, splits, agent)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(_release, agent)
+        stack.push_async_callback(release, agent)
         if tools := await list_tools(agent, shown.note):
             record["tools"] = tools
         check_scenarios(agent, (*splits.train, *splits.validation, *splits.test))
@@ -201,13 +200,6 @@ def _record_computing(directory: RunDir, record: dict[str, Any], backend: Backen
         directory.write_record(record)
     elif config.deterministic:
         check_same_machine(environment, using)
-
-
-async def _release(agent: Agent) -> None:
-    """Let an agent that holds something over many rollouts, such as server sessions, let go of it."""
-    close = getattr(agent, "close", None)
-    if inspect.iscoroutinefunction(close):
-        await close()
 
 
 def train(
