@@ -23,6 +23,7 @@ from art_core.observe.progress import Progress, percent
 from art_core.rollout.limits import Limits
 from art_core.scenario import load_scenarios
 
+from .options import given
 from .references import make_agent, make_reward
 from .train import ProgramOptions
 
@@ -108,7 +109,7 @@ def run_collecting(agent: Mapping[str, Any], options: CollectOptions) -> int:
     Args:
         agent: its record, ``kind`` and options; what is None was not given.
     """
-    agent_record = {name: value for name, value in agent.items() if value is not None}
+    agent_record = given(agent)
     made, model = make_agent(agent_record), options.model or ORIGINAL
     policy, scenarios = policy_named(model), load_scenarios(options.scenarios)[: options.limit]
     check_scenarios(made, scenarios)

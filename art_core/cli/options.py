@@ -1,4 +1,4 @@
-"""The options every training verb shares, and what they come to; an option that is not given changes nothing.
+"""The options every training verb shares, and what they come to; an option that is not given (None) changes nothing.
 
 Verbs flatten them into their own: ``options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions()``.
 """
@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 
 from art_core.loop.config import TrainConfig
 
-__all__ = ["TrainOptions"]
+__all__ = ["TrainOptions", "given"]
 
 _STOP = Group("When to stop", sort_key=1)
 _LEARN = Group("How to learn", sort_key=2)
@@ -125,11 +125,19 @@ class TrainOptions:
             InputError: a value is not valid; the message names it.
         """
         values: dict[str, Any] = (base or TrainConfig()).model_dump(mode="json", exclude_none=True, exclude_unset=True)
-        for option, path in _FIELDS.items():
-            value = getattr(self, option)
-            if value is not None:
-                table = values
-                for part in path[:-1]:
-                    table = table.setdefault(part, {})
-                table[path[-1]] = value
+        for option, value in given({option: getattr(self, option) for option in _FIELDS}).items():
+            *parts, last = _FIELDS[option]
+            table = values
+            for part in parts:
+                table = table.setdefault(part, {})
+            table[last] = value
         return TrainConfig.build(values)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that were given.
+
+    >>> given({"seed": 0, "name": None})
+    {'seed': 0}
+    """
+    return {name: value for name, value in options.items() if value is not None}

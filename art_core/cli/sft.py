@@ -14,6 +14,7 @@ from art_core.observe.progress import Progress
 from art_core.supervised.config import SftConfig
 from art_core.supervised.run import asft
 
+from .options import given
 from .train import DEFAULT_MODEL, show_result
 
 __all__ = ["SftOptions", "train_sft"]
@@ -73,10 +74,8 @@ class SftOptions:
             InputError: a value is not valid; the message names it.
         """
         values: dict[str, Any] = base.model_dump(mode="json", exclude_none=True, exclude_unset=True)
-        given = {name: getattr(self, name) for name in _FIELDS}
-        lora = {"rank": self.rank, "start": self.start_from}
-        values |= {name: value for name, value in given.items() if value is not None}
-        values["lora"] = values.get("lora", {}) | {name: value for name, value in lora.items() if value is not None}
+        values |= given({name: getattr(self, name) for name in _FIELDS})
+        values["lora"] = values.get("lora", {}) | given({"rank": self.rank, "start": self.start_from})
         return SftConfig.build(values)
 
 

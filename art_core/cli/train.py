@@ -25,7 +25,7 @@ from art_core.scenario import Scenarios
 from art_core.supervised.run import SftResult
 from art_core.supervised.train import atrain
 
-from .options import TrainOptions
+from .options import TrainOptions, given
 from .references import make_agent, make_reward
 
 __all__ = ["DEFAULT_MODEL", "ProgramOptions", "app", "run_training", "show_result", "train_agent"]
@@ -167,10 +167,7 @@ def train_agent(
     if scenarios is None or reward is None:
         missing = "--scenarios FILE.jsonl" if scenarios is None else "--reward module:function"
         raise InputError(f"{what} needs {missing}: what it is to be asked, and how good its answers are")
-    origin = {
-        "agent": {name: value for name, value in agent.items() if value is not None},
-        "reward": {"function": reward},
-    }
+    origin = {"agent": given(agent), "reward": {"function": reward}}
     return run_training(
         make_agent(origin["agent"]), scenarios, make_reward(origin["reward"]), options=options, origin=origin
     )
