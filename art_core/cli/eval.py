@@ -183,8 +183,7 @@ async def _measure(
             extra = await asyncio.to_thread(backend.load, checkpoint)
             step = int(extra["step"])
             versions.restore(extra["updates"])
-            for version in versions:
-                await backend.publish(version)
+            await versions.publish(backend)
         progress.evaluating(checkpoint.name if checkpoint else "start" if config.lora.start else "base", len(scenarios))
         began = time.monotonic()
         rollouts = await evaluate(

@@ -266,7 +266,7 @@ async def _restore(run: TrainingRun) -> float:
     run.rows = read_metrics(run.directory.metrics)
     if found.path is not None:
         run.restore(await asyncio.to_thread(run.backend.load, found.path))
-        await run.publish()
+        await run.versions.publish(run.backend)
     return time.monotonic() - run.began
 
 

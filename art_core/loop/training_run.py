@@ -223,12 +223,7 @@ class TrainingRun:
         self.progress.note(f"the best adapter is that of step {step}")
         extra = await workers.call(self.backend.load, self.directory.checkpoint(step), name="checkpoint")
         self.versions.restore(extra["updates"])
-        await self.publish()
-
-    async def publish(self) -> None:
-        """Serve what the backend has loaded."""
-        for version in self.versions:
-            await self.backend.publish(version)
+        await self.versions.publish(self.backend)
 
     async def _evaluate(self, scenarios: Sequence[Scenario]) -> list[Trajectory]:
         return await evaluate(

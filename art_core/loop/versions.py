@@ -8,6 +8,8 @@ from typing import Any
 from art_core.rollout.protocol import Agent
 from art_core.trajectory.graph import DEFAULT_ADAPTER, PolicyVersion
 
+from .backend import Backend
+
 __all__ = ["Versions", "adapters_of"]
 
 
@@ -40,6 +42,11 @@ class Versions:
     @property
     def adapters(self) -> tuple[str, ...]:
         return tuple(self._updates)
+
+    async def publish(self, backend: Backend) -> None:
+        """Have ``backend`` serve what it has loaded, as these versions."""
+        for version in self:
+            await backend.publish(version)
 
     def next(self, adapter: str) -> PolicyVersion:
         """What comes after the present version of an adapter."""
