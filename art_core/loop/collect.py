@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from art_core import workers
 from art_core.errors import InputError
 from art_core.inference.protocol import Policy
 from art_core.rewards.protocol import GroupReward, RewardLike
-from art_core.rewards.score import score_group
+from art_core.rollout.bounded import BoundedRollouts, check_groups
 from art_core.rollout.limits import Limits
 from art_core.rollout.protocol import Agent
-from art_core.rollout.runner import rollout
 from art_core.scenario import Scenario
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
@@ -34,7 +32,6 @@ from .usage import usage_of
 __all__ = ["TRAJECTORIES", "Collection", "acollect", "collected", "open_collection"]
 
 TRAJECTORIES = "trajectories.jsonl"
-_NESTING = 4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,77 +107,66 @@ async def acollect(
     Raises:
         InputError: a count below 1, no scenario, an id that occurs twice, or one that was collected with another input.
     """
-    for name, value in (("siblings", siblings), ("concurrency", concurrency)):
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}")
-    ids = [scenario.id for scenario in scenarios]
-    if not ids or len(set(ids)) < len(ids):
-        raise InputError("there are no scenarios" if not ids else "a scenario id occurs twice; ids must be unique")
+    check_groups(scenarios, siblings=siblings, concurrency=concurrency)
     for scenario, number in itertools.product(scenarios, range(siblings)):
         kept = collection.known.get(f"{scenario.id}-{number}")
         if kept is not None and kept.scenario.input != scenario.input:
             raise InputError(
                 f"scenario {scenario.id!r} was collected with another input, {kept.scenario.input!r}; give another --out"
             )
-    workers.size_executor(concurrency * _NESTING)
-    job = _Job(
+    rollouts = BoundedRollouts(
         agent=agent,
         policy=policy,
-        collection=collection,
         reward=reward,
-        slots=asyncio.Semaphore(concurrency),
+        concurrency=concurrency,
         limits=limits or Limits(),
-        seed=seed,
-        on_rollout=on_rollout or (lambda _: None),
+        on_rollout=_keeper(collection, on_rollout),
     )
+    job = _Job(rollouts=rollouts, collection=collection, seed=seed)
     with collection.directory.lock():
         async with asyncio.TaskGroup() as tasks:
             for scenario in scenarios:
                 tasks.create_task(job.scenario(scenario, siblings), name=f"collect {scenario.id}")
-        return _conclude(collection, {"siblings": siblings, "scenarios": len(ids)})
+        return _conclude(collection, {"siblings": siblings, "scenarios": len(scenarios)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    agent: Agent
-    policy: Policy
+    """What the groups of one call share."""
+
+    rollouts: BoundedRollouts
     collection: Collection
-    reward: RewardLike | None
-    slots: asyncio.Semaphore
-    limits: Limits
     seed: int
-    on_rollout: Callable[[Trajectory], None]
 
     async def scenario(self, scenario: Scenario, siblings: int) -> None:
         """The rollouts of one scenario; a reward that compares them is asked once they are all there."""
         group = await asyncio.gather(*(self._rollout(scenario, number) for number in range(siblings)))
-        if isinstance(self.reward, GroupReward) and any(not one.failed and one.reward is None for one in group):
-            together = TrajectoryGroup(scenario=scenario, trajectories=list(group), group_id=scenario.id)
-            await score_group(self.reward, together, seconds=self.limits.reward_seconds)
+        if isinstance(self.rollouts.reward, GroupReward) and any(
+            not one.failed and one.reward is None for one in group
+        ):
+            await self.rollouts.score(
+                TrajectoryGroup(scenario=scenario, trajectories=list(group), group_id=scenario.id)
+            )
             for one in group:
                 store.append(self.collection.path, one)
 
     async def _rollout(self, scenario: Scenario, number: int) -> Trajectory:
-        name = f"{scenario.id}-{number}"
-        if name in self.collection.known:
-            return self.collection.known[name]
-        async with self.slots:
-            return await rollout(
-                self.agent,
-                scenario,
-                self.policy,
-                reward=None if isinstance(self.reward, GroupReward) else self.reward,
-                limits=self.limits,
-                rollout_id=name,
-                group_id=scenario.id,
-                rng_parts=(self.seed, "collect", scenario.id, number),
-                on_rollout=self._ended,
-            )
+        if (known := self.collection.known.get(f"{scenario.id}-{number}")) is not None:
+            return known
+        key = (self.seed, "collect", scenario.id, number)
+        return await self.rollouts.run(scenario, group_id=scenario.id, number=number, rng_parts=key)
 
-    def _ended(self, trajectory: Trajectory) -> None:
+
+def _keeper(collection: Collection, told: Callable[[Trajectory], None] | None) -> Callable[[Trajectory], None]:
+    """What is to be done with a rollout that ended; one that was cancelled is not kept."""
+
+    def ended(trajectory: Trajectory) -> None:
         if trajectory.stop_reason != "cancelled":
-            store.append(self.collection.path, trajectory)
-            self.on_rollout(trajectory)
+            store.append(collection.path, trajectory)
+            if told is not None:
+                told(trajectory)
+
+    return ended
 
 
 def _conclude(collection: Collection, counts: Mapping[str, Any]) -> dict[str, Any]:

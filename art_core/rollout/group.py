@@ -6,38 +6,26 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from art_core import workers
-from art_core.errors import InputError
 from art_core.inference.protocol import Policy
-from art_core.rewards.protocol import GroupReward, RewardLike
-from art_core.rewards.score import score_group
+from art_core.rewards.protocol import RewardLike
 from art_core.scenario import Scenario
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
+from .bounded import BoundedRollouts, check_groups
 from .limits import Limits
 from .protocol import Agent
-from .runner import rollout
 
 __all__ = ["gather"]
-
-_NESTING = 4
-"""How many synchronous nodes deep a rollout may wait for itself in the loop's executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What all rollouts of one gather share."""
+    """What all groups of one gather share."""
 
-    agent: Agent
-    policy: Policy
-    reward: RewardLike | None
+    rollouts: BoundedRollouts
     group_size: int
-    slots: asyncio.Semaphore
-    limits: Limits
     seed: int
     step: int
-    evaluating: bool
-    on_rollout: Callable[[Trajectory], None] | None
     on_group: Callable[[TrajectoryGroup], None] | None
 
 
@@ -67,21 +55,17 @@ async def gather(
         InputError: no scenario, an id that occurs twice, or a size below 1.
         CancelledError: the caller cancelled; every rollout was cancelled and awaited first.
     """
-    _check(scenarios, group_size, concurrency)
-    workers.size_executor(concurrency * _NESTING)
-    job = _Job(
+    check_groups(scenarios, group_size=group_size, concurrency=concurrency)
+    rollouts = BoundedRollouts(
         agent=agent,
         policy=policy,
         reward=reward,
-        group_size=group_size,
-        slots=asyncio.Semaphore(concurrency),
+        concurrency=concurrency,
         limits=limits or Limits(),
-        seed=seed,
-        step=step,
         evaluating=evaluating,
         on_rollout=on_rollout,
-        on_group=on_group,
     )
+    job = _Job(rollouts=rollouts, group_size=group_size, seed=seed, step=step, on_group=on_group)
     failure: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -99,44 +83,22 @@ async def _group(job: _Job, scenario: Scenario) -> TrajectoryGroup:
     group_id = f"{job.step}-{scenario.id}"
     async with asyncio.TaskGroup() as tasks:
         siblings = [
-            tasks.create_task(_sibling(job, scenario, group_id, number), name=f"rollout {group_id}-{number}")
+            tasks.create_task(
+                job.rollouts.run(
+                    scenario,
+                    group_id=group_id,
+                    number=number,
+                    rng_parts=(job.seed, job.step, scenario.id, number),
+                ),
+                name=f"rollout {group_id}-{number}",
+            )
             for number in range(job.group_size)
         ]
     group = TrajectoryGroup(scenario=scenario, trajectories=[task.result() for task in siblings], group_id=group_id)
-    if isinstance(job.reward, GroupReward):
-        await score_group(job.reward, group, seconds=job.limits.reward_seconds)
+    await job.rollouts.score(group)
     if job.on_group is not None:
         job.on_group(group)
     return group
-
-
-async def _sibling(job: _Job, scenario: Scenario, group_id: str, number: int) -> Trajectory:
-    async with job.slots:
-        return await rollout(
-            job.agent,
-            scenario,
-            job.policy,
-            reward=None if isinstance(job.reward, GroupReward) else job.reward,
-            limits=job.limits,
-            rollout_id=f"{group_id}-{number}",
-            group_id=group_id,
-            rng_parts=(job.seed, job.step, scenario.id, number),
-            evaluating=job.evaluating,
-            on_rollout=job.on_rollout,
-        )
-
-
-def _check(scenarios: Sequence[Scenario], group_size: int, concurrency: int) -> None:
-    for name, value in (("group_size", group_size), ("concurrency", concurrency)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-    if not scenarios:
-        raise InputError("there are no scenarios to gather; at least one is needed")
-    seen: set[str] = set()
-    for scenario in scenarios:
-        if scenario.id in seen:
-            raise InputError(f"scenario id {scenario.id!r} occurs twice; ids must be unique within one gather")
-        seen.add(scenario.id)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
