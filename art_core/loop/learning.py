@@ -67,12 +67,12 @@ def figures_of(batch: Batch, reports: Mapping[str, StepReport], versions: Versio
     Of several adapters: ``updated`` if one was, sums of counts, the smallest bound on a pass, and means over them weighted by their
     trained tokens; ``adapters`` holds the figures of each.
     """
-    told = {name: {"updated": report.updated, **_reported(report)} for name, report in reports.items()}
     figures: dict[str, Any] = {
         "updated": any(report.updated for report in reports.values()),
         **{name: _together(name, reports.values()) for name in REPORTED},
     }
     if len(versions.adapters) > 1:
+        told = {name: {"updated": report.updated, **_reported(report)} for name, report in reports.items()}
         untrained = {"updated": False, **dict.fromkeys(REPORTED)}
         figures["adapters"] = {
             version.adapter: {
@@ -104,12 +104,11 @@ def check_versions(groups: Sequence[TrajectoryGroup], batch: Batch, versions: Ve
 
 
 def _reported(report: StepReport) -> dict[str, Any]:
-    values: dict[str, Any] = report.to_dict()
-    return {name: values.get(name) for name in REPORTED}
+    return {name: getattr(report, name) for name in REPORTED}
 
 
 def _together(name: str, reports: Iterable[StepReport]) -> Any:
-    found = [(report.to_dict()[name], report.tokens) for report in reports]
+    found = [(getattr(report, name), report.tokens) for report in reports]
     found = [(value, tokens) for value, tokens in found if value is not None]
     if len(found) < 2:
         return found[0][0] if found else None
