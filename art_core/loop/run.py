@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -87,68 +86,68 @@ async def atrain(
     shown = progress or Progress()
     if reward is None:
         raise InputError("a reward is needed: a function of (trajectory, scenario), or a group reward such as a judge")
-    if resume is not None:
-        plan = resumed_plan(
-            Path(resume), scenarios, base_model, config, measured_on={"validation": validation, "test": test}
-        )
-    else:
+    if resume is None:
         plan = new_plan(scenarios, validation, test, base_model, backend, config or TrainConfig(), origin or {})
-    settings, splits, record = plan.settings, plan.splits, plan.record
-    stage = None
-    if needs_warm_start(settings, plan.directory):
-        if warm_up is None or backend is not None:
-            raise InputError("warm_start needs art.train with a backend that it opens itself; leave backend out")
-        stage = warm_up(settings, splits, agent)
+    else:
+        held_out = {"validation": validation, "test": test}
+        plan = resumed_plan(Path(resume), scenarios, base_model, config, measured_on=held_out)
+    stage = _first_stage(plan, warm_up, agent, backend)
+    job = _Job(plan=plan, agent=agent, reward=reward, backend=backend, progress=shown, began=began)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(release, agent)
-        if tools := await list_tools(agent, shown.note):
-            record["tools"] = tools
-        check_scenarios(agent, (*splits.train, *splits.validation, *splits.test))
-        await preflight(agent, splits.train[0], reward, limits=settings.rollout.limits, warn=shown.warn)
-        directory = plan.place()
-        stack.enter_context(directory.lock())
-        if record.get("config") != settings.to_dict():
-            record["config"] = settings.to_dict()
-            directory.write_record(record)
-        job = _Job(
-            agent=agent,
-            reward=reward,
-            backend=backend,
-            plan=plan,
-            directory=directory,
-            log=stack.enter_context(MetricsLog(directory.metrics, began=began)),
-            sinks=SinkSet(sinks, on_problem=shown.warn),
-            progress=shown,
-            began=began,
-        )
-        if settings.deterministic:
-            shown.note("deterministic: every completion is computed as if it were alone, which samples more slowly")
+        await _try_out(job)
+        place = _taken(job, stack)
         if stage is not None:
-            await _warm_up(job, stage, fresh=resume is None)
-        run = await job.open(own_adapter(settings, directory), stack, fresh=resume is None and stage is None)
-        return await _go(run, record, untold=stage is not None)
+            await _warm_up(job, place, stage)
+        events = SinkSet(sinks, on_problem=shown.warn)
+        run = await job.open(own_adapter(plan.settings, place.directory), place, events, stack, first=stage is None)
+        return await _go(run, plan.record, untold=stage is not None)
+
+
+def _first_stage(plan: Plan, warm_up: WarmUp | None, agent: Agent, backend: Backend | None) -> Stage | None:
+    """The warm start, where one is still to be done.
+
+    Raises:
+        InputError: nothing given can do it.
+    """
+    if not needs_warm_start(plan.settings, plan.directory):
+        return None
+    if warm_up is None or backend is not None:
+        raise InputError("warm_start needs art.train with a backend that it opens itself; leave backend out")
+    return warm_up(plan.settings, plan.splits, agent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a run is kept; held as long as it goes on."""
+
+    directory: RunDir
+    log: MetricsLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     """What the parts of a run share."""
 
+    plan: Plan
     agent: Agent
     reward: RewardLike
     backend: Backend | None
-    plan: Plan
-    directory: RunDir
-    log: MetricsLog
-    sinks: SinkSet
     progress: Progress
     began: float
 
-    async def open(self, config: TrainConfig, place: contextlib.AsyncExitStack, *, fresh: bool) -> TrainingRun:
-        """The run, with a backend that is open until ``place`` is left."""
-        record, directory, versions = self.plan.record, self.directory, Versions(adapters_of(self.agent))
-        model = str(record["base_model"])
+    async def open(
+        self, config: TrainConfig, place: _Place, sinks: SinkSet, stack: contextlib.AsyncExitStack, *, first: bool
+    ) -> TrainingRun:
+        """The run, with a backend that is open until ``stack`` is left.
+
+        Args:
+            first: nothing was done for it yet. A new run whose backend cannot be opened then leaves no directory.
+        """
+        record, directory, versions = self.plan.record, place.directory, Versions(adapters_of(self.agent))
+        model, fresh = str(record["base_model"]), first and self.plan.directory is None
         opening = _backend(self.backend, model, config, directory, versions.adapters, fresh=fresh)
-        opened = await place.enter_async_context(opening)
+        opened = await stack.enter_async_context(opening)
         _record_computing(directory, record, opened, config)
         if config.deterministic and isinstance(self.agent, AgentWithTools):
             self.agent.keep_answers(directory.answers)
@@ -161,31 +160,59 @@ class _Job:
             splits=self.plan.splits,
             versions=versions,
             directory=directory,
-            log=self.log,
+            log=place.log,
             progress=self.progress,
-            sinks=self.sinks,
-            interrupt=place.enter_context(interrupt),
+            sinks=sinks,
+            interrupt=stack.enter_context(interrupt),
             clock=Clock(limit=config.max_time),
             began=self.began,
         )
 
 
-async def _warm_up(job: _Job, stage: Stage, *, fresh: bool) -> None:
+async def _try_out(job: _Job) -> None:
+    """Everything cheap that shows whether the agent and the reward work; tools that were found go into the record.
+
+    Raises:
+        InputError: they do not.
+    """
+    plan, shown = job.plan, job.progress
+    splits = plan.splits
+    if tools := await list_tools(job.agent, shown.note):
+        plan.record["tools"] = tools
+    check_scenarios(job.agent, (*splits.train, *splits.validation, *splits.test))
+    await preflight(job.agent, splits.train[0], job.reward, limits=plan.settings.rollout.limits, warn=shown.warn)
+
+
+def _taken(job: _Job, stack: contextlib.AsyncExitStack) -> _Place:
+    """The run's directory, locked until ``stack`` is left, with the configuration that holds now."""
+    plan = job.plan
+    directory = plan.place()
+    stack.enter_context(directory.lock())
+    if plan.record.get("config") != plan.settings.to_dict():
+        plan.record["config"] = plan.settings.to_dict()
+        directory.write_record(plan.record)
+    if plan.settings.deterministic:
+        job.progress.note("deterministic: every completion is computed as if it were alone, which samples more slowly")
+    return _Place(directory=directory, log=stack.enter_context(MetricsLog(directory.metrics, began=job.began)))
+
+
+async def _warm_up(job: _Job, place: _Place, stage: Stage) -> None:
     """Measure the base model, then do the stage that the run begins from.
 
     Raises:
         KeyboardInterrupt: the user stopped it; the run can be resumed.
     """
-    async with contextlib.AsyncExitStack() as place:
-        quiet = dataclasses.replace(job, sinks=SinkSet((), on_problem=job.progress.warn))  # told when the run begins
-        run = await quiet.open(job.plan.settings, place, fresh=fresh)
-        run.rows = read_metrics(job.directory.metrics)
+    directory = place.directory
+    async with contextlib.AsyncExitStack() as stack:
+        untold = SinkSet((), on_problem=job.progress.warn)  # sinks are told when the run begins
+        run = await job.open(job.plan.settings, place, untold, stack, first=True)
+        run.rows = read_metrics(directory.metrics)
         await run.evaluate("before", "validation")
         await run.evaluate("before", "test")
         if run.interrupt.asked:
-            job.progress.note(f"to go on: art train --resume {job.directory.path}")
+            job.progress.note(f"to go on: art train --resume {directory.path}")
             raise KeyboardInterrupt
-    await warmed(stage, job.directory, job.plan.record, job.progress)
+    await warmed(stage, directory, job.plan.record, job.progress)
 
 
 def _record_computing(directory: RunDir, record: dict[str, Any], backend: Backend, config: TrainConfig) -> None:
