@@ -23,17 +23,15 @@ from art_core.models.config import Precision
 from art_core.rollout.group import gather
 from art_core.rollout.session import Session
 from art_core.scenario import Scenario
+from art_core.training.noise import Floor, gap, noise_floor
 from art_core.training.numerics import (
     Check,
-    Floor,
     TemperatureDraws,
     check_adapter,
     check_sampler,
     check_sharing,
     check_temperature,
     finite,
-    gap,
-    noise_floor,
 )
 from art_core.trajectory.samples import TrainingSample
 from art_core.trajectory.trajectory import Trajectory

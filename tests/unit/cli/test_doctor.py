@@ -11,7 +11,8 @@ import pytest
 from art_core.cli.main import main
 from art_core.loop.machine import Finding
 from art_core.loop.numerics import Drift, NumericsReport
-from art_core.training.numerics import Check, Figure, Floor
+from art_core.training.noise import Floor
+from art_core.training.numerics import Check, Figure
 from tests.tiny import save_tiny
 
 

@@ -9,17 +9,15 @@ import math
 import numpy as np
 import pytest
 
+from art_core.training.noise import Floor, gap, noise_floor
 from art_core.training.numerics import (
     Check,
     Figure,
-    Floor,
     TemperatureDraws,
     check_adapter,
     check_sampler,
     check_sharing,
     check_temperature,
-    gap,
-    noise_floor,
 )
 from art_core.training.trainer import GrpoTrainer
 
