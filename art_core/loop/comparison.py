@@ -1,11 +1,18 @@
-"""The trained adapter beside what it is to replace: the same test scenarios, reward and limits, answered by other models."""
+"""The trained adapter beside what it is to replace: the same test scenarios, reward and limits, answered by other models.
+
+The entries stand in summary.json, which is written anew when the run goes on. ``compare.json`` holds them too, with the identity of
+the adapter they are about, so that they come back where it is still the run's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from art_core.errors import InputError, RewardError
+from art_core.training.manifest import MANIFEST
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory
 
@@ -13,10 +20,11 @@ from .evaluate import Evaluation, gain, outcomes_of
 from .rundir import RunDir
 from .usage import Price, cost_of, usage_of
 
-__all__ = ["TRAINED", "compared", "keep", "trained_rollouts"]
+__all__ = ["TRAINED", "compared", "keep", "kept", "trained_rollouts"]
 
 TRAINED = "trained"
 """The name of the run's own adapter among the subjects, and of its price."""
+COMPARE = "compare.json"
 
 
 def trained_rollouts(directory: RunDir) -> list[Trajectory]:
@@ -62,9 +70,38 @@ def compared(
 def keep(directory: RunDir, entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Put the entries of subjects into summary.json, in the place of earlier ones of the same name; returns all there are."""
     summary = directory.read_summary() or {}
-    found = {entry["subject"]: entry for entry in (*summary.get("compare", ()), *entries)}
-    directory.write_summary({**summary, "compare": list(found.values())})
-    return list(found.values())
+    found = list({entry["subject"]: entry for entry in (*summary.get("compare", ()), *entries)}.values())
+    name = summary.get("checkpoint")
+    adapter = None if name is None else _identity(directory.path / name)
+    directory.write_json(COMPARE, {"checkpoint": name, "adapter": adapter, "entries": found})
+    directory.write_summary({**summary, "compare": found})
+    return found
+
+
+def kept(directory: RunDir, checkpoint: Path | None, warn: Callable[[str], None]) -> Sequence[Mapping[str, Any]]:
+    """The entries that are about the adapter in ``checkpoint``; ``warn`` is told of those that are about another one."""
+    try:
+        stored = directory.read_json(COMPARE)
+    except InputError as error:
+        warn(f"the comparison is left out: {error}")
+        return ()
+    if stored is None:
+        return ()
+    entries: Sequence[Mapping[str, Any]] = stored["entries"]
+    if checkpoint is not None and stored["adapter"] == _identity(checkpoint):
+        return entries
+    again = " ".join(f"--compare {entry['subject']}" for entry in entries if entry["subject"] != TRAINED)
+    warn(
+        f"the comparison is left out of summary.json: it is about the adapter in {stored['checkpoint']}, which is not the run's "
+        f"any more; make it anew with: art eval {directory.path} {again or '--compare NAME'}"
+    )
+    return ()
+
+
+def _identity(checkpoint: Path) -> str | None:
+    """What tells a checkpoint from every other one: the digest of its manifest, which holds those of its files."""
+    path = checkpoint / MANIFEST
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def _evaluation(rollouts: Sequence[Trajectory]) -> Evaluation:

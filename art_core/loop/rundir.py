@@ -12,6 +12,7 @@
     warm-start.jsonl, warm-start/     what a warm start learnt from, and its run of supervised fine-tuning
     tool-answers.jsonl                of a deterministic run, whose agent can keep them
     summary.json, pieces.json, report.html
+    compare.json                      what art eval --compare found, and of which adapter
 
 One process at a time may train in it.
 """
@@ -199,7 +200,15 @@ class RunDir:
         Raises:
             InputError: it is damaged.
         """
-        path = self.path / "summary.json"
+        return self.read_json("summary.json")
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """The object that a JSON file of the directory holds; None where there is no such file.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        path = self.path / name
         if not path.is_file():
             return None
         try:
@@ -207,7 +216,7 @@ class RunDir:
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path} cannot be read: {error}") from error
 
-    def write_json(self, name: str, value: Any) -> None:
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file of the directory in one move."""
         _replace(self.path / name, json.dumps(value, ensure_ascii=False) + "\n")
 

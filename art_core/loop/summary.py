@@ -8,6 +8,7 @@ from typing import Any
 from art_core.observe.adapters import accounts
 from art_core.observe.ledger import Ledger
 
+from .comparison import kept
 from .evaluate import Evaluation, gain
 from .result import RunResult
 from .stopping import Stop
@@ -29,6 +30,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         after = None  # of an adapter that was chosen before, by another figure
     difference = gain(before, after) if before and after else None
     warm = run.evaluated("warm-start", "test")
+    comparison = kept(run.directory, checkpoint, run.progress.warn)
     summary = {
         "schema": SCHEMA,
         "name": run.directory.path.name,
@@ -42,6 +44,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         "after": after.to_summary() if after else None,
         "gain": difference.to_summary() if difference else None,
         **({"warm_start": _warm_start(record, warm, after)} if run.config.warm_start else {}),
+        **({"compare": comparison} if comparison else {}),
         "best_step": chosen or None,
         "checkpoint": str(checkpoint.relative_to(run.directory.path)) if checkpoint else None,
         "ledger": _ledger(train).to_dict(),
