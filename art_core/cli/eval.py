@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from cyclopts import App, Parameter
 
 from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
+from art_core.loop.ending import release
 from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
 from art_core.loop.preflight import check_scenarios, list_tools
 from art_core.loop.retention import best_step
@@ -174,10 +176,12 @@ async def _measure(
     reward: RewardLike,
     progress: Progress,
 ) -> Evaluation:
-    await list_tools(agent, progress.note)
-    versions = Versions(adapters_of(agent))
-    backend = await asyncio.to_thread(open_backend, base_model, config, versions.adapters)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(release, agent)
+        await list_tools(agent, progress.note)
+        versions = Versions(adapters_of(agent))
+        backend = await asyncio.to_thread(open_backend, base_model, config, versions.adapters)
+        stack.push_async_callback(backend.close)
         step = 0
         if checkpoint is not None:
             extra = await asyncio.to_thread(backend.load, checkpoint)
@@ -197,8 +201,6 @@ async def _measure(
             step=step,
             on_rollout=progress.rollout_done,
         )
-    finally:
-        await backend.close()
     result = Evaluation(
         split=split,
         label="step",

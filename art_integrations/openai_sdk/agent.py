@@ -54,12 +54,22 @@ class PythonAgent:
         """Which of its calls are trained."""
         return self._selection
 
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The adapters that its calls are trained as."""
+        return self._selection.adapters
+
     def __call__(self, scenario: Scenario, session: Session) -> Any:
         """Run the program once; of an async one, what is to be awaited."""
         session.selection = self._selection
         if self._takes_session:
             return self._function(scenario, session)
         return self._function(scenario.input if self._input is None else self._input(scenario))
+
+    async def close(self) -> None:
+        """Called at the end of a run: a program with an async ``close`` of its own lets go of what it holds."""
+        if inspect.iscoroutinefunction(close := getattr(self._function, "close", None)):
+            await close()
 
 
 def takes_session(function: Any) -> bool:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from art_core.cli import train as train_verb
+from art_core.cli.main import main
 from art_core.cli.options import TrainOptions
 from art_core.errors import InputError
 from art_core.trajectory import store
@@ -31,6 +32,25 @@ GRAPH = """
 from tests.unit.langgraph.graphs import chatbot
 
 graph = chatbot()
+"""
+HOLDER = """
+from pathlib import Path
+
+class Holder:
+    def __init__(self):
+        self.over = ["measuring over. ", "training over. "]
+
+    async def __call__(self, scenario, session):
+        await session.chat([{"role": "user", "content": scenario.input}])
+
+    async def close(self):
+        with Path("closed").open("a") as file:
+            file.write(self.over.pop())
+
+agent = Holder()
+
+def score(trajectory, scenario):
+    return float(len(trajectory.turns))
 """
 SMALL = {"group_size": 2, "scenarios_per_step": 2, "max_tokens": 6, "validation": 2, "test": 2, "rank": 2, "steps": 1}
 
@@ -83,6 +103,15 @@ def test_a_program_is_trained_with_an_input_of_its_own_and_goes_on(here):
     assert heard == question.upper()
     assert train_verb.train_file(options=TrainOptions(resume="runs/r", steps=2, quiet=True)) == 0
     assert json.loads((here / "runs/r/summary.json").read_text())["steps"] == 2
+
+
+def test_a_run_that_is_measured_again_lets_go_of_its_agent(here, capsys):
+    (here / "kinds_holder.py").write_text(HOLDER)
+    given = {"scenarios": here / "s.jsonl", "reward": "kinds_holder:score"}
+    assert train_verb.train_python("kinds_holder:agent", **given, options=options()) == 0
+    assert main(["eval", "runs/r", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 2
+    assert (here / "closed").read_text() == "training over. measuring over. "
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 import art_core as art
 from art_core.cli.references import make_agent
+from art_core.loop.versions import adapters_of
 from art_integrations.openai_sdk import PythonAgent
 
 from . import programs
@@ -27,6 +28,11 @@ async def test_the_input_can_be_made_from_the_scenario():
         input=lambda scenario: f"What time is it in {scenario.input['city']}?",
     )
     assert trajectory.output == "What time is it in Rome?"
+
+
+def test_the_adapters_of_its_names_are_trained():
+    agent = PythonAgent(programs.sync_program, train={"gpt-5-mini": "plans", "gpt-5-nano": "texts"})
+    assert adapters_of(agent) == ("plans", "texts")
 
 
 def test_an_agent_is_made_again_from_the_record_of_a_run():
