@@ -29,7 +29,7 @@ from art_core.trajectory.graph import DEFAULT_ADAPTER
 from .backend import Backend
 from .config import TrainConfig
 from .deterministic import check_same_machine, computing
-from .ending import failure, how_it_ended, release, run_blocking
+from .ending import failure, how_it_ended, release
 from .interrupt import Interrupt
 from .plan import Plan, new_plan, resumed_plan
 from .preflight import check_scenarios, list_tools, preflight
@@ -42,7 +42,7 @@ from .training_run import TrainingRun
 from .versions import Versions, adapters_of
 from .warm import Stage, WarmUp, needs_warm_start, own_adapter, warmed
 
-__all__ = ["RunResult", "atrain", "open_backend", "train"]
+__all__ = ["RunResult", "atrain", "open_backend"]
 
 
 async def atrain(
@@ -227,17 +227,6 @@ def _record_computing(directory: RunDir, record: dict[str, Any], backend: Backen
         directory.write_record(record)
     elif config.deterministic:
         check_same_machine(environment, using)
-
-
-def train(
-    agent: Agent, scenarios: Scenarios | None = None, reward: RewardLike | None = None, **options: Any
-) -> RunResult:
-    """``atrain`` for code without an event loop; see there for the options.
-
-    Raises:
-        InputError: an event loop is running in this thread, as in a notebook.
-    """
-    return run_blocking(atrain, agent, scenarios, reward, **options)
 
 
 def open_backend(base_model: str, config: TrainConfig, adapters: Sequence[str] = (DEFAULT_ADAPTER,)) -> Backend:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .progress import interval, percent
+from .progress import interval, percent, signed
 
 __all__ = ["COLUMNS", "cells", "difference"]
 
@@ -41,7 +41,7 @@ def difference(gain: Mapping[str, Any]) -> str:
     """A paired difference with its interval; a dash if there is none."""
     if gain.get("difference") is None:
         return "–"
-    show = _points if gain["measure"] == "success" else _signed
+    show = signed(gain["measure"])
     return f"{show(gain['difference'])} {interval(gain['ci95'], show)}".strip()
 
 
@@ -51,11 +51,3 @@ def _each(total: int | None, count: int) -> str:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
-
-
-def _points(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:+.0f} pts".replace("-", "−")

@@ -45,6 +45,19 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.0f} %"
 
 
+def signed(measure: str | None) -> Callable[[float | None], str]:
+    """How a difference of a measure is shown: ``+12 pts`` of success, ``−0.120`` of others; a dash if it is missing."""
+    return _signed_points if measure == "success" else _signed_number
+
+
+def _signed_points(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:+.0f} pts".replace("-", "−")
+
+
+def _signed_number(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
+
+
 def interval(bounds: Sequence[float | None] | None, show: Callable[[float | None], str]) -> str:
     """``[12 %, 31 %]``; empty if there is none."""
     return f"[{show(bounds[0])}, {show(bounds[1])}]" if bounds and len(bounds) == 2 and None not in bounds else ""
@@ -312,7 +325,7 @@ def _result(summary: Mapping[str, Any]) -> list[Any]:
         table.add_row(label, *figures)
     gain = summary.get("gain") or {}
     if gain.get("difference") is not None:
-        show = _signed_points if gain.get("measure") == "success" else _signed
+        show = signed(gain.get("measure"))
         figures = (show(gain["difference"]), "", interval(gain.get("ci95"), show), str(gain.get("n")))
         if gain.get("measure") != "success":
             figures = ("", *figures[:1], *figures[2:])
@@ -329,11 +342,3 @@ def _losses(summary: Mapping[str, Any]) -> list[Any]:
     for label, row in rows:
         table.add_row(label, _number(row["loss"]), f"{row['n']:,}", f"{row['tokens']:,}")
     return [Text(""), table]
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
-
-
-def _signed_points(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:+.0f} pts".replace("-", "−")

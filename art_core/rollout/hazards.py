@@ -10,35 +10,9 @@ __all__ = ["hinted_hazard", "named_hazard"]
 
 _READS = frozenset(
     {
-        *(
-            "get",
-            "list",
-            "read",
-            "search",
-            "find",
-            "look",
-            "lookup",
-            "fetch",
-            "query",
-            "show",
-            "view",
-            "preview",
-            "describe",
-        ),
-        *(
-            "check",
-            "count",
-            "compare",
-            "calculate",
-            "compute",
-            "validate",
-            "explain",
-            "summarize",
-            "suggest",
-            "ask",
-            "is",
-            "has",
-        ),
+        *("get", "list", "read", "search", "find", "look", "lookup", "fetch", "query", "show", "view", "preview"),
+        *("describe", "check", "count", "compare", "calculate", "compute", "validate", "explain", "summarize"),
+        *("suggest", "ask", "is", "has"),
     }
 )
 _CHANGES = frozenset(
@@ -52,36 +26,9 @@ _CHANGES = frozenset(
 )
 _CHANGES_AT_FIRST = frozenset(
     {
-        *(
-            "order",
-            "book",
-            "post",
-            "mail",
-            "email",
-            "set",
-            "move",
-            "add",
-            "put",
-            "run",
-            "close",
-            "clear",
-            "stop",
-            "share",
-        ),
-        *(
-            "reserve",
-            "schedule",
-            "change",
-            "push",
-            "merge",
-            "patch",
-            "issue",
-            "assign",
-            "install",
-            "save",
-            "store",
-            "click",
-        ),
+        *("order", "book", "post", "mail", "email", "set", "move", "add", "put", "run", "close", "clear", "stop"),
+        *("share", "reserve", "schedule", "change", "push", "merge", "patch", "issue", "assign", "install", "save"),
+        *("store", "click"),
     }
 )
 _JOINS = frozenset({"and", "or", "then"})

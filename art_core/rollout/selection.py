@@ -58,3 +58,24 @@ class Selection:
             if (name := about.get(key)) in self._train:
                 return self._train[name] if isinstance(self._train, Mapping) else DEFAULT_ADAPTER
         return None
+
+
+class SelectingAgent:
+    """An agent of which some calls are trained: what a run, and a warm start, ask it about them.
+
+    Args:
+        train: see ``Selection``.
+    """
+
+    def __init__(self, train: Select | None = None) -> None:
+        self._selection = Selection(train)
+
+    @property
+    def selection(self) -> Selection:
+        """Which of its calls are trained, and as which adapter."""
+        return self._selection
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The adapters that its calls are trained as."""
+        return self._selection.adapters

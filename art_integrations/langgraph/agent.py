@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from art_core.cli.references import load_reference
 from art_core.errors import InputError, LimitReached, describe
-from art_core.rollout.selection import Select, Selection
+from art_core.rollout.selection import Select, SelectingAgent
 from art_core.rollout.session import Session
 from art_core.scenario import Scenario
 from art_integrations import openai_sdk
@@ -31,7 +31,7 @@ from .tooling import RolloutTools, Tooling
 __all__ = ["LangGraphAgent"]
 
 
-class LangGraphAgent:
+class LangGraphAgent(SelectingAgent):
     """See ``rollout.protocol.Agent``. Its output is the graph's final state.
 
     Args:
@@ -79,7 +79,7 @@ class LangGraphAgent:
         else:
             self._graph = check_graph(found)
             check_context(self._graph, context)
-        self._selection = Selection(train)
+        super().__init__(train)
         self._train = train
         self._input = input
         self._on_interrupt = on_interrupt
@@ -91,16 +91,6 @@ class LangGraphAgent:
         install()
         install_tools()
         openai_sdk.install()
-
-    @property
-    def selection(self) -> Selection:
-        """Which of its calls are trained, and as which adapter."""
-        return self._selection
-
-    @property
-    def adapters(self) -> tuple[str, ...]:
-        """The adapters that its calls are trained as."""
-        return self._selection.adapters
 
     def check_scenario(self, scenario: Scenario) -> None:
         """See ``rollout.protocol.AgentWithCheck``. A graph that a factory makes and an ``input`` function are not tried.

@@ -8,7 +8,8 @@ from typing import Any
 
 from art_core.cli.references import load_reference
 from art_core.errors import InputError
-from art_core.rollout.selection import Select, Selection
+from art_core.loop.ending import release
+from art_core.rollout.selection import Select, SelectingAgent
 from art_core.rollout.session import Session
 from art_core.scenario import Scenario
 
@@ -17,7 +18,7 @@ from .hook import install
 __all__ = ["PythonAgent", "takes_session"]
 
 
-class PythonAgent:
+class PythonAgent(SelectingAgent):
     """See ``rollout.protocol.Agent``. Its output is what the program returns.
 
     Args:
@@ -46,18 +47,8 @@ class PythonAgent:
                 f"input makes what a function of one argument is called with; {found!r} takes (scenario, session)"
             )
         self._input = input
-        self._selection = Selection(train)
+        super().__init__(train)
         install()
-
-    @property
-    def selection(self) -> Selection:
-        """Which of its calls are trained."""
-        return self._selection
-
-    @property
-    def adapters(self) -> tuple[str, ...]:
-        """The adapters that its calls are trained as."""
-        return self._selection.adapters
 
     def __call__(self, scenario: Scenario, session: Session) -> Any:
         """Run the program once; of an async one, what is to be awaited."""
@@ -68,8 +59,7 @@ class PythonAgent:
 
     async def close(self) -> None:
         """Called at the end of a run: a program with an async ``close`` of its own lets go of what it holds."""
-        if inspect.iscoroutinefunction(close := getattr(self._function, "close", None)):
-            await close()
+        await release(self._function)
 
 
 def takes_session(function: Any) -> bool:

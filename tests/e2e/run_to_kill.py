@@ -23,11 +23,11 @@ from types import SimpleNamespace
 from art_core.loop import rundir
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend  # imported here so that the forked processes need not
-from art_core.loop.run import train
 from art_core.messages import Message
 from art_core.observe.metrics import MetricsLog
 from art_core.observe.progress import Progress
 from art_core.scenario import Scenario
+from art_core.supervised.train import train
 from art_core.training import manifest
 from art_core.trajectory import store
 

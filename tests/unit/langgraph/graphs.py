@@ -34,6 +34,15 @@ class Chat(TypedDict):
     messages: Annotated[list, add_messages]
 
 
+def graph_of(node, *, retry_policy=None, **options):
+    """One node; ``options`` are of the compilation."""
+    builder = StateGraph(Chat)
+    builder.add_node("node", node, retry_policy=retry_policy)
+    builder.add_edge(START, "node")
+    builder.add_edge("node", END)
+    return builder.compile(**options)
+
+
 def chatbot(model=None, *, is_async=False):
     """One node that answers the messages."""
     model = model or production_model()

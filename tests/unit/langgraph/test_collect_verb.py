@@ -10,22 +10,16 @@ from art_core.cli.main import main
 from art_core.loop.collect import collected
 from tests.servers.chat_server import chat_server
 
-BOT = """
-import os
-from langchain_openai import ChatOpenAI
-from langgraph.graph import END, START, MessagesState, StateGraph
+from .bots import GRAPH
 
-model = ChatOpenAI(model="gpt-5-mini", base_url=os.environ["BOT_URL"], api_key="k", max_retries=0)
-builder = StateGraph(MessagesState)
-builder.add_node("answer", lambda state: {"messages": [model.invoke(state["messages"])]})
-builder.add_edge(START, "answer")
-builder.add_edge("answer", END)
-graph = builder.compile()
-
+BOT = (
+    GRAPH
+    + """
 
 def says_noon(trajectory, scenario):
     return float(trajectory.messages[-1].text == "Noon.")
 """
+)
 
 TOOL = """
 from langchain_core.tools import tool
@@ -91,7 +85,7 @@ def test_a_missing_key_is_told_before_anything_is_made(bot, tmp_path, capsys, mo
 
 
 def test_only_the_first_scenarios_may_be_taken(bot, tmp_path):
-    collect(bot[0], "--limit", "2")
+    collect(bot[0], "--limit", "2", "--concurrency", "1")
     assert [one.scenario.input for one in collected(tmp_path / "c")] == ["Time 0?", "Time 1?"]
 
 

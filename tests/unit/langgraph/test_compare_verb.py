@@ -13,24 +13,19 @@ from art_core.trajectory import store
 from tests.servers.chat_server import chat_server
 from tests.unit.loop.fake import SCENARIOS, FakeBackend
 
-BOT = """
-import os
-from art_core.trajectory.trajectory import Reward
-from langchain_openai import ChatOpenAI
-from langgraph.graph import END, START, MessagesState, StateGraph
+from .bots import GRAPH
 
-model = ChatOpenAI(model="gpt-5-mini", base_url=os.environ["BOT_URL"], api_key="k", max_retries=0)
-builder = StateGraph(MessagesState)
-builder.add_node("answer", lambda state: {"messages": [model.invoke(state["messages"])]})
-builder.add_edge(START, "answer")
-builder.add_edge("answer", END)
-graph = builder.compile()
+BOT = (
+    GRAPH
+    + """
+from art_core.trajectory.trajectory import Reward
 
 
 def score(trajectory, scenario):
     yes = trajectory.output["messages"][-1].content == "yes"
     return Reward(float(yes), success=yes)
 """
+)
 SMALL = ["--steps", "1", "--group-size", "2", "--scenarios-per-step", "3", "--validation", "0", "--test", "8"]
 FAILING = []
 """What the service is to fail on."""

@@ -9,18 +9,10 @@ from langgraph.types import RetryPolicy
 import art_core as art
 from tests.unit.rollout.reading import said
 
-from .graphs import END, START, Chat, StateGraph, assistant, production_model
+from .graphs import START, Chat, StateGraph, assistant, graph_of, production_model
 from .running import asked, forks, run
 
 AGAIN = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)
-
-
-def graph_of(node, **options):
-    builder = StateGraph(Chat)
-    builder.add_node("node", node, **options)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder.compile()
 
 
 def flaky(failures, *, before=False):

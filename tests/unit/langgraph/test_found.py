@@ -13,7 +13,7 @@ from art_integrations.langgraph import LangGraphAgent
 from art_integrations.langgraph.cli import GraphOptions
 from art_integrations.langgraph.found import tools_in
 
-from .graphs import END, START, Chat, StateGraph, assistant, chatbot, create_agent, get_time, production_model
+from .graphs import assistant, chatbot, create_agent, get_time, graph_of, production_model
 
 GRAPH = "tests.unit.langgraph.graphs:assistant"
 
@@ -35,14 +35,6 @@ def answer_from_tests(scenario):
 
 
 BY_NAME = {"find_order": find_order}
-
-
-def graph_of(node):
-    builder = StateGraph(Chat)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder.compile()
 
 
 def around(inner):

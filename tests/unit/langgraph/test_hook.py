@@ -16,16 +16,8 @@ from art_integrations.langgraph import install, installed, uninstall
 from tests.threads import in_a_pool, in_a_thread
 from tests.unit.rollout.reading import said
 
-from .graphs import END, START, Chat, StateGraph, production_model
+from .graphs import END, START, Chat, StateGraph, graph_of, production_model
 from .running import run
-
-
-def graph_of(node):
-    builder = StateGraph(Chat)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder.compile()
 
 
 def judge():

@@ -11,17 +11,9 @@ from langgraph.types import RetryPolicy, Send, interrupt
 import art_core as art
 from art_integrations.langgraph import LangGraphAgent
 
-from .graphs import END, START, Chat, StateGraph, production_model
+from .graphs import END, START, Chat, StateGraph, graph_of, production_model
 
 AGAIN = RetryPolicy(initial_interval=0.001, retry_on=RuntimeError)
-
-
-def graph_of(node, *, retry_policy=None, **options):
-    builder = StateGraph(Chat)
-    builder.add_node("node", node, retry_policy=retry_policy)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder.compile(**options)
 
 
 def ask(state, text=None):

@@ -11,10 +11,11 @@ import pytest
 
 from art_core.errors import InputError, RewardError, TrainerError
 from art_core.loop.config import TrainConfig
-from art_core.loop.run import atrain, train
+from art_core.loop.run import atrain
 from art_core.loop.training_run import TrainingRun
 from art_core.observe.metrics import read_metrics
 from art_core.observe.progress import Progress
+from art_core.supervised.train import train
 from art_core.trajectory import store
 
 from .fake import SCENARIOS, FakeBackend, agent, config, quiet, reward

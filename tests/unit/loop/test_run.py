@@ -9,10 +9,11 @@ import pytest
 
 from art_core.errors import InputError, NonFiniteError, ProviderError, RewardError, TrainerError
 from art_core.loop.config import EvaluationConfig
-from art_core.loop.run import atrain, train
+from art_core.loop.run import atrain
 from art_core.loop.rundir import RunDir
 from art_core.observe.ledger import Ledger
 from art_core.observe.metrics import read_metrics
+from art_core.supervised.train import train
 from art_core.trajectory import store
 from art_core.trajectory.graph import PolicyVersion, Span
 from art_core.trajectory.trajectory import Reward
