@@ -99,6 +99,14 @@ class SegmentPlan:
         self.back = None if self.order is None else self.order.argsort()
         self.bundles = _bundled(self.groups) if self.window.slots.shape[1] == 1 else [[group] for group in self.groups]
 
+    def by_group(self, rows: torch.Tensor) -> torch.Tensor:
+        """(B, ...) what is given of the rows as they lie, group by group."""
+        return rows if self.order is None else rows[self.order]
+
+    def as_they_lie(self, rows: torch.Tensor) -> torch.Tensor:
+        """(B, ...) what is given of the rows group by group, as they lie."""
+        return rows if self.back is None else rows[self.back]
+
     def positions(self) -> torch.Tensor:
         """(B, T) absolute positions of the new tokens."""
         return self.prefix_lengths[:, None] + self.window.slots
@@ -200,17 +208,24 @@ class _Layer:
         plan = self.plan
         if not plan.bundles:
             return None, torch.softmax(scores, dim=-1)
+        queries, scores = plan.by_group(queries), plan.by_group(scores)
+        prefix, weights = self._group_by_group(queries, scores, tokens)
+        return plan.as_they_lie(prefix), plan.as_they_lie(weights)
+
+    def _group_by_group(
+        self, queries: torch.Tensor, scores: torch.Tensor, tokens: slice
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As ``_over_prefixes``, of rows that lie group by group."""
+        plan = self.plan
         if _rows_of(plan.bundles[0]) == slice(0, len(queries)):
             return self._with_prefixes(plan.bundles[0], queries, scores, tokens)
-        if plan.order is not None:
-            queries, scores = queries[plan.order], scores[plan.order]
         prefix, weights = torch.zeros_like(queries), torch.empty_like(scores)
         for bundle in plan.bundles:
             rows = _rows_of(bundle)
             prefix[rows], weights[rows] = self._with_prefixes(bundle, queries[rows], scores[rows], tokens)
         alone = slice(plan.groups[-1].rows.stop, None)
         weights[alone] = torch.softmax(scores[alone], dim=-1)
-        return (prefix, weights) if plan.back is None else (prefix[plan.back], weights[plan.back])
+        return prefix, weights
 
     def _with_prefixes(
         self, bundle: Sequence[PrefixGroup], queries: torch.Tensor, suffix_scores: torch.Tensor, tokens: slice
@@ -251,8 +266,7 @@ class _Layer:
 
     def _beyond(self, window: int, group: PrefixGroup, flat: int, tokens: slice) -> torch.Tensor:
         """(n*G*t, P) True where a prefix position is outside the sliding window of a new token."""
-        positions = self.plan.positions()[:, tokens]  # (B, t)
-        positions = (positions if self.plan.order is None else positions[self.plan.order])[group.rows]
+        positions = self.plan.by_group(self.plan.positions()[:, tokens])[group.rows]  # (n, t)
         distance = positions[:, :, None] - torch.arange(group.length, device=positions.device)
         return (distance >= window).repeat(1, flat // positions.shape[1], 1).flatten(0, 1)  # from (n, t, P)
 

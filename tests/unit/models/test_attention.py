@@ -56,10 +56,19 @@ def test_a_prompt_is_computed_group_by_group():
 @pytest.mark.parametrize("lengths", [(6, 6), (6, 7), (4, 9)])
 @pytest.mark.parametrize("new_tokens", [1, 3])
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.bfloat16, 3e-2)])
-def test_every_row_sees_its_prefix_and_its_suffix(dtype, bound, new_tokens, lengths, sliding_window, softcap):
+@pytest.mark.parametrize(
+    ("lie", "order"), [("21-21", [1, 4, 0, 3, 2]), ("21211", [1, 3, 4, 0, 2])], ids=["one alone", "none alone"]
+)
+def test_every_row_sees_its_prefix_and_its_suffix(
+    lie, order, dtype, bound, new_tokens, lengths, sliding_window, softcap
+):
     first, second = (prefix(length, dtype) for length in lengths)
-    own = [second, first, None, second, first]  # the rows as they lie
-    groups = [PrefixGroup(slice(0, 2), first, lengths[0]), PrefixGroup(slice(2, 4), second, lengths[1])]
+    own = [{"1": first, "2": second, "-": None}[which] for which in lie]  # the rows as they lie
+    firsts = lie.count("1")
+    groups = [
+        PrefixGroup(slice(0, firsts), first, lengths[0]),
+        PrefixGroup(slice(firsts, firsts + lie.count("2")), second, lengths[1]),
+    ]
     prefix_lengths = [0 if layers is None else layers[0][0].shape[2] for layers in own]
     buffers = [(of(5, HEADS, ROOM, SIZE, dtype=dtype), of(5, HEADS, ROOM, SIZE, dtype=dtype) - 1)]
     window = SuffixWindow(buffers, torch.tensor(FILLED), new_tokens)
@@ -74,7 +83,7 @@ def test_every_row_sees_its_prefix_and_its_suffix(dtype, bound, new_tokens, leng
         keys,
         values,
         None,
-        segment_plan=SegmentPlan(groups, window, torch.tensor(prefix_lengths), torch.tensor([1, 4, 0, 3, 2])),
+        segment_plan=SegmentPlan(groups, window, torch.tensor(prefix_lengths), torch.tensor(order)),
         sliding_window=sliding_window,
         softcap=softcap,
     )

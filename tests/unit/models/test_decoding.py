@@ -12,7 +12,7 @@ from tests.unit.training.tiny import FAMILY_NAMES, build
 
 SYSTEM = tuple((7 * i) % 290 for i in range(40))
 LONG = tuple((11 * i + 3) % 290 for i in range(100))
-PROMPTS = [(*SYSTEM, 5), (*SYSTEM, 6, 7, 8), (*SYSTEM, *LONG), (9,)]
+PROMPTS = [(*SYSTEM, 5), (*SYSTEM, 6, 7, 8), (*SYSTEM, *LONG), (9,), (1, *LONG), (2, *LONG, 3)]
 
 
 def row(prompt, key, **params):
@@ -90,13 +90,14 @@ def test_a_removed_row_leaves_its_siblings_where_they_are():
     assert other.logprobs == pytest.approx(plain_logprobs(build(), other), abs=1e-4)
 
 
+@pytest.mark.parametrize("extra", [(0, 9, 80), (0, 12)], ids=["lengths that differ", "similar lengths"])
 @pytest.mark.parametrize("family", FAMILY_NAMES)
-def test_groups_with_prompts_of_their_own_are_decoded_side_by_side(family):
+def test_groups_with_prompts_of_their_own_are_decoded_side_by_side(family, extra):
     model = build(family)
-    rows = [row((n, *SYSTEM, *LONG, *range(n)), 10 * n + key) for n in (0, 9, 80) for key in range(3)]
+    rows = [row((n, *SYSTEM, *LONG, *range(n)), 10 * n + key) for n in extra for key in range(3)]
     decoding = batch(model)
     decoding.admit(rows)
-    assert sorted({r.prefix_length for r in rows}) == [140, 149, 220]
+    assert sorted({r.prefix_length for r in rows}) == [140 + n for n in extra]
     for r in finish(decoding):
         assert r.logprobs == pytest.approx(plain_logprobs(model, r), abs=1e-5)
 
