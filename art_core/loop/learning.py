@@ -8,7 +8,7 @@ from typing import Any
 
 from art_core import workers
 from art_core.errors import ProviderError
-from art_core.training.config import StepReport
+from art_core.training.config import StepReport, TrainingConfig
 from art_core.trajectory.trajectory import TrajectoryGroup
 
 from .backend import Backend
@@ -16,9 +16,10 @@ from .batch import Batch
 from .figures import REPORTED
 from .versions import Versions
 
-__all__ = ["check_versions", "figures_of", "learn"]
+__all__ = ["check_versions", "figures_of", "gap_between", "learn"]
 
 _SUMMED = frozenset({"forward_tokens"})
+_ROUNDING = 0.01  # nats a token; in bfloat16 about 0.001 is measured
 
 
 async def learn(
@@ -83,6 +84,18 @@ def figures_of(batch: Batch, reports: Mapping[str, StepReport], versions: Versio
             for version in versions
         }
     return figures
+
+
+def gap_between(figures: Mapping[str, Any], training: TrainingConfig) -> str | None:
+    """One sentence if sampler and trainer give the same tokens other logprobs than rounding explains; else None.
+
+    With one pass the tokens are those of the very weights that are trained, so ``kl_behaviour`` would be 0 in exact arithmetic. With
+    several it also holds what the passes before changed, and says nothing.
+    """
+    gap = figures.get("kl_behaviour")
+    if training.passes > 1 or gap is None or gap <= _ROUNDING:
+        return None
+    return f"sampler and trainer differ by {gap:.2g} nats a token (kl_behaviour), and rounding explains no more than {_ROUNDING:g}"
 
 
 def check_versions(groups: Sequence[TrajectoryGroup], batch: Batch, versions: Versions) -> None:

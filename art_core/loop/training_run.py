@@ -33,7 +33,7 @@ from .deterministic import refuse_time_limits
 from .evaluate import Evaluation, Label, evaluate, outcomes_of
 from .experience import gather_step
 from .interrupt import Interrupt
-from .learning import check_versions, figures_of, learn
+from .learning import check_versions, figures_of, gap_between, learn
 from .rundir import RunDir
 from .splits import Schedule, Splits
 from .stopping import Clock, Stop, why_stop
@@ -68,6 +68,7 @@ class TrainingRun:
     clock: Clock = field(default_factory=lambda: Clock(limit=None))
     began: float = field(default_factory=time.monotonic)
     _pass_tokens: int = field(init=False)
+    _gap_told: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._pass_tokens = self.config.training.micro_batch_tokens
@@ -263,6 +264,11 @@ class TrainingRun:
             self._pass_tokens = most
             self.progress.warn(
                 f"memory ran out in training; from now on at most {most} tokens go through the model at once"
+            )
+        if not self._gap_told and (problem := gap_between(figures, self.config.training)):
+            self._gap_told = True
+            self.progress.warn(
+                f"step {self.step + 1}: {problem}; to look closer: art doctor --numerics {self.directory.path}"
             )
         return figures
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import json
 import time
 
@@ -13,6 +14,7 @@ from art_core.loop.run import atrain
 from art_core.loop.rundir import RunDir
 from art_core.observe.ledger import Ledger
 from art_core.observe.metrics import read_metrics
+from art_core.observe.progress import Progress
 from art_core.supervised.train import train
 from art_core.trajectory import store
 from art_core.trajectory.graph import PolicyVersion, Span
@@ -253,6 +255,29 @@ async def test_t22_every_token_span_of_a_step_carries_the_one_version_that_was_s
         assert {str(span.version) for t in stored for turn in t.graph for span in turn.versions} == {served}
         served = row["version"]
     assert served == rows(result, "train")[-1]["version"] != "default@0"
+
+
+class Drifting(FakeBackend):
+    """Its trainer computes something else than its sampler."""
+
+    def train(self, *args):
+        return dataclasses.replace(super().train(*args), kl_behaviour=0.032)
+
+
+@pytest.mark.parametrize(("passes", "told"), [(1, 1), (2, 0)])
+async def test_a_trainer_that_disagrees_with_the_sampler_is_told_once(tmp_path, passes, told):
+    err = io.StringIO()
+    await atrain(
+        agent,
+        SCENARIOS,
+        reward,
+        backend=Drifting(),
+        config=config(tmp_path, training={"passes": passes}),
+        progress=Progress(quiet=True, out=io.StringIO(), err=err),
+    )
+    said = " ".join(err.getvalue().split())
+    assert said.count("step 1: sampler and trainer differ by 0.032 nats a token (kl_behaviour)") == told
+    assert said.count("sampler and trainer differ") == told
 
 
 async def test_a_deterministic_run_ends_where_a_time_limit_cut_a_rollout_off(tmp_path):
