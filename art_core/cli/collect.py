@@ -17,7 +17,7 @@ from art_core.inference.original import OriginalPolicy
 from art_core.inference.protocol import Policy
 from art_core.loop.collect import Collection, acollect, open_collection
 from art_core.loop.ending import release
-from art_core.loop.preflight import check_scenarios, list_tools
+from art_core.loop.preflight import examine
 from art_core.loop.rundir import new_path
 from art_core.observe.progress import Progress, percent
 from art_core.rollout.limits import Limits
@@ -112,7 +112,6 @@ def run_collecting(agent: Mapping[str, Any], options: CollectOptions) -> int:
     agent_record = given(agent)
     made, model = make_agent(agent_record), options.model or ORIGINAL
     policy, scenarios = policy_named(model), load_scenarios(options.scenarios)[: options.limit]
-    check_scenarios(made, scenarios)
     reward_record = None if options.reward is None else {"function": options.reward}
     reward = None if reward_record is None else make_reward(reward_record)
     record = {"model": model, "agent": agent_record, "seed": options.seed}
@@ -126,7 +125,7 @@ def run_collecting(agent: Mapping[str, Any], options: CollectOptions) -> int:
 
         async def go() -> dict[str, Any]:
             try:
-                await list_tools(made, shown.note)
+                await examine(made, scenarios, shown.note)
                 collection = open_collection(path, record)
                 _tell(shown, collection, asked)
                 shown.evaluating(f"collecting with {model}", asked)

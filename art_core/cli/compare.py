@@ -12,6 +12,7 @@ from art_core.loop.comparison import TRAINED, compared, keep, trained_rollouts
 from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
 from art_core.loop.evaluate import evaluate
+from art_core.loop.preflight import examine
 from art_core.loop.rundir import RunDir
 from art_core.loop.splits import Splits
 from art_core.loop.usage import parse_prices
@@ -64,8 +65,9 @@ def compare_run(
         )
 
     async def go() -> Sequence[Mapping[str, Any]]:
-        found = keep(directory, [compared(TRAINED, trained, trained, costs)])
         try:
+            await examine(agent, scenarios, progress.note)
+            found = keep(directory, [compared(TRAINED, trained, trained, costs)])
             for name in subjects:
                 rollouts = await measured(name)
                 entry = compared(name, rollouts, trained, costs)

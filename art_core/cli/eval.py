@@ -16,7 +16,7 @@ from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
 from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
-from art_core.loop.preflight import check_scenarios, list_tools
+from art_core.loop.preflight import examine
 from art_core.loop.retention import best_step
 from art_core.loop.run import open_backend
 from art_core.loop.rundir import RunDir
@@ -95,7 +95,6 @@ def eval_run(
         return
     chosen = find_checkpoint(directory, checkpoint, config)
     scenarios = _scenarios(directory, split)
-    check_scenarios(agent, scenarios)
     config = _opened(config, directory, checkpoint)
     try:
         result = asyncio.run(
@@ -178,7 +177,7 @@ async def _measure(
 ) -> Evaluation:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(release, agent)
-        await list_tools(agent, progress.note)
+        await examine(agent, scenarios, progress.note)
         versions = Versions(adapters_of(agent))
         backend = await asyncio.to_thread(open_backend, base_model, config, versions.adapters)
         stack.push_async_callback(backend.close)

@@ -14,7 +14,17 @@ from art_core.rollout.protocol import Agent, AgentWithCheck, AgentWithRealTools
 from art_core.rollout.runner import rollout
 from art_core.scenario import Scenario
 
-__all__ = ["check_scenarios", "list_tools", "preflight", "scripted_reply"]
+__all__ = ["check_scenarios", "examine", "list_tools", "preflight", "scripted_reply"]
+
+
+async def examine(agent: Agent, scenarios: Iterable[Scenario], note: Callable[[str], None]) -> dict[str, str]:
+    """What every use of an agent begins with: its scenarios are checked, and its tools told; those are returned.
+
+    Raises:
+        InputError: see ``check_scenarios`` and ``list_tools``.
+    """
+    check_scenarios(agent, scenarios)
+    return await list_tools(agent, note)
 
 
 def check_scenarios(agent: Agent, scenarios: Iterable[Scenario]) -> None:

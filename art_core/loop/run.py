@@ -32,7 +32,7 @@ from .deterministic import check_same_machine, computing
 from .ending import failure, how_it_ended, release
 from .interrupt import Interrupt
 from .plan import Plan, new_plan, resumed_plan
-from .preflight import check_scenarios, list_tools, preflight
+from .preflight import examine, preflight
 from .result import RunResult
 from .rundir import RunDir
 from .start import own_start
@@ -177,9 +177,8 @@ async def _try_out(job: _Job) -> None:
     """
     plan, shown = job.plan, job.progress
     splits = plan.splits
-    if tools := await list_tools(job.agent, shown.note):
+    if tools := await examine(job.agent, (*splits.train, *splits.validation, *splits.test), shown.note):
         plan.record["tools"] = tools
-    check_scenarios(job.agent, (*splits.train, *splits.validation, *splits.test))
     await preflight(job.agent, splits.train[0], job.reward, limits=plan.settings.rollout.limits, warn=shown.warn)
 
 

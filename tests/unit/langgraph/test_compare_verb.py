@@ -141,6 +141,19 @@ def test_what_cannot_be_compared_is_told(run, words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_scenarios_that_the_graph_does_not_take_any_more_are_told_and_nothing_is_changed(run, capsys):
+    held_out, before = run / "scenarios" / "test.jsonl", (run / "summary.json").read_bytes()
+    first, *others = [json.loads(line) for line in held_out.read_text().splitlines()]
+    changed = [{**first, "input": {"text": "hello"}}, *others]
+    held_out.write_text("".join(json.dumps(record) + "\n" for record in changed))
+    assert compare("--compare", "original") == 2
+    assert (
+        f"scenario '{first['id']}' has the field 'text', which the graph's input does not have"
+        in capsys.readouterr().err
+    )
+    assert (run / "summary.json").read_bytes() == before
+
+
 def test_a_run_without_a_last_evaluation_is_told(run, capsys):
     (run / "summary.json").unlink()
     assert compare("--compare", "original") == 2
