@@ -19,7 +19,7 @@ from art_core.scenario import Scenario
 from art_integrations import openai_sdk
 
 from .captured import check_captured
-from .fitting import check_context, check_input
+from .fitting import check_context, check_input, missing_configurable
 from .found import tools_in
 from .graphs import check_factory, check_graph, input_for, isolated, made_by
 from .hook import install
@@ -109,12 +109,7 @@ class LangGraphAgent(SelectingAgent):
         """
         graph = self._graph
         if self._factory is not None:
-            try:
-                graph = check_graph(await made_by(self._factory, self._config_for("tools-found")))
-            except InputError:
-                raise
-            except Exception as error:  # the user's factory may raise anything
-                raise InputError(f"the factory of the graph failed: {describe(error)}") from error
+            graph = await self._made(self._config_for("tools-found"))
         assert graph is not None
         found = tools_in(graph)
         for tool in found.values():
@@ -133,16 +128,18 @@ class LangGraphAgent(SelectingAgent):
         session.selection = self._selection
         log, tools = RunLog(), RolloutTools(self._tooling, session)
         config = self._config_for(session.rollout_id, log)
-        graph = self._graph if self._factory is None else check_graph(await made_by(self._factory, config))
+        graph = self._graph if self._factory is None else await self._made(config)
         assert graph is not None
         check_context(graph, self._context)
         given = self._input_for(graph, scenario)
         state: Any = None
         try:
             state = await self._run(graph if self._share else isolated(graph), given, config)
-        except Exception:
+        except Exception as error:
             if tools.refused:
                 raise tools.refused from None
+            if isinstance(error, KeyError) and (told := missing_configurable(error)):
+                raise told from error
             raise
         finally:
             turns = session.trajectory.graph
@@ -151,6 +148,22 @@ class LangGraphAgent(SelectingAgent):
             raise tools.refused
         check_captured(session, self._train)
         return state
+
+    async def _made(self, config: Any) -> Pregel[Any, Any, Any, Any]:
+        """What the factory makes.
+
+        Raises:
+            InputError: no graph, or the factory failed.
+        """
+        assert self._factory is not None
+        try:
+            return check_graph(await made_by(self._factory, config))
+        except InputError:
+            raise
+        except Exception as error:  # the user's factory may raise anything
+            if isinstance(error, KeyError) and (told := missing_configurable(error)):
+                raise told from error
+            raise InputError(f"the factory of the graph failed: {describe(error)}") from error
 
     def _input_for(self, graph: Pregel[Any, Any, Any, Any], scenario: Scenario) -> Any:
         given = self._input(scenario) if self._input else input_for(graph, scenario.input, scenario.id)

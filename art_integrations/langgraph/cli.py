@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +29,10 @@ class GraphOptions:
     train: Annotated[tuple[str, ...], Parameter(group=_GRAPH, consume_multiple=True)] = ()
     """Train only the calls of these models, nodes or agents; the others run as in production. `planner=plans` trains the
     planner's calls as the adapter plans; give every name one to train several adapters at once."""
+    configurable: Annotated[tuple[str, ...], Parameter(group=_GRAPH, consume_multiple=True)] = ()
+    """What the graph finds in `configurable` of its config: `NAME=VALUE`, where a value is JSON or else a text."""
+    context: Annotated[tuple[str, ...], Parameter(group=_GRAPH, consume_multiple=True)] = ()
+    """Fields of the graph's runtime context: `NAME=VALUE`, as of `--configurable`."""
     on_interrupt: Annotated[str | None, Parameter(group=_GRAPH)] = None
     """Answers the graph's interrupts, as module:function."""
     graph_steps: Annotated[int, Parameter(group=_GRAPH)] = 100
@@ -50,6 +55,8 @@ class GraphOptions:
             "share": self.share,
             "input": self.input,
             "train": _selected(self.train),
+            "configurable": _values(self.configurable, "--configurable"),
+            "context": _values(self.context, "--context"),
             "on_interrupt": self.on_interrupt,
             "tools": _stubs(self.tools),
             "allow_destructive": self.allow_destructive or None,
@@ -117,6 +124,26 @@ def _selected(train: tuple[str, ...]) -> list[str] | dict[str, str] | None:
         bare = next(name for name in train if "=" not in name)
         raise InputError(f"--train gives {named[0]!r} an adapter and {bare!r} none; write {bare}=ADAPTER too")
     return {name: adapter for name, _, adapter in (pair.partition("=") for pair in named)}
+
+
+def _values(pairs: tuple[str, ...], option: str) -> dict[str, Any] | None:
+    """What ``--configurable`` or ``--context`` says.
+
+    Raises:
+        InputError: one has no name.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise InputError(
+                f"{option} {pair!r} does not give a value; write NAME=VALUE, such as user_id=ada or limit=3"
+            )
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found or None
 
 
 def _stubs(tools: tuple[str, ...]) -> dict[str, str] | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import linecache
+import traceback
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any, get_type_hints, is_typeddict
 
 from langchain_core.messages import convert_to_messages
@@ -13,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from art_core.errors import InputError, describe
 
-__all__ = ["check_context", "check_input"]
+__all__ = ["check_context", "check_input", "missing_configurable"]
 
 
 def check_context(graph: Pregel[Any, Any, Any, Any], context: Any) -> None:
@@ -29,8 +32,30 @@ def check_context(graph: Pregel[Any, Any, Any, Any], context: Any) -> None:
     if missing:
         raise InputError(
             f"the graph's context {schema.__name__} needs {', '.join(missing)}, which nobody gives; give LangGraphAgent(context=) "
-            f"an object with {', '.join(_required(schema))}"
+            f"an object with {', '.join(_required(schema))}, or --context {missing[0]}=VALUE"
         )
+
+
+def missing_configurable(error: KeyError) -> InputError | None:
+    """What to raise if ``error`` is that of code which looked for a key in ``configurable`` of the config it was given; else None."""
+    if not error.args or error.__traceback__ is None:
+        return None
+    [*_, (frame, _)] = traceback.walk_tb(error.__traceback__)
+    failed, key = _failed_expression(error.__traceback__), error.args[0]
+    name = failed.partition("[")[0].strip()
+    configs = [value for value in frame.f_locals.values() if isinstance(value, Mapping) and "configurable" in value]
+    if "configurable" not in failed and all(frame.f_locals.get(name) is not one["configurable"] for one in configs):
+        return None
+    return InputError(
+        f"the graph needs {key!r} in configurable of its config, which nobody gives; give "
+        f"LangGraphAgent(config={{'configurable': {{{key!r}: ...}}}}) or --configurable {key}=VALUE"
+    )
+
+
+def _failed_expression(trace: TracebackType) -> str:
+    """The part of the line that an exception comes from, as far as the source can be read."""
+    last = traceback.extract_tb(trace)[-1]
+    return linecache.getline(last.filename, last.lineno or 0)[last.colno : last.end_colno]
 
 
 def check_input(graph: Pregel[Any, Any, Any, Any], given: Any, scenario_id: str) -> None:

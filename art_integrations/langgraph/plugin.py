@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["integration", "make_agent"]
 
+_SECRET = re.compile(r"(?:^|[_\W])(?:api_?key|token|secret|password|credentials?)$", re.IGNORECASE)
+
 
 def make_agent(options: Mapping[str, Any]) -> LangGraphAgent:
     """A ``LangGraphAgent`` from plain options; see there. ``input`` and ``on_interrupt`` are given as ``module:name``, and what answers
-    in the place of a tool as ``module:name`` of a function or a text, ``text:ANSWER`` or ``replay:FILE``.
+    in the place of a tool as ``module:name`` of a function or a text, ``text:ANSWER`` or ``replay:FILE``. ``configurable`` is that of the
+    config.
 
     Raises:
-        InputError: an unknown option, or a value that cannot be used.
+        InputError: an unknown option, a value that cannot be used, or a secret, which would be written into the run's directory.
     """
     from art_core.cli.references import load_reference
 
@@ -28,7 +32,27 @@ def make_agent(options: Mapping[str, Any]) -> LangGraphAgent:
     loaded = {name: load_reference(options[name], what=name) for name in ("input", "on_interrupt") if options.get(name)}
     if options.get("tools"):
         loaded["tools"] = _stubs(options["tools"])
-    return made_with(LangGraphAgent, {**options, **loaded}, what="agent kind 'langgraph'")
+    for name in ("configurable", "context"):
+        _check_plain(name, options.get(name, {}))
+    if "configurable" in options:
+        loaded["config"] = {"configurable": options["configurable"]}
+    plain = {name: value for name, value in options.items() if name != "configurable"}
+    return made_with(LangGraphAgent, {**plain, **loaded}, what="agent kind 'langgraph'")
+
+
+def _check_plain(option: str, given: Any) -> None:
+    """
+    Raises:
+        InputError: not a table of names, or one of them is that of a secret.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(f"{option} must give values by name, got {given!r}")
+    for name in given:
+        if _SECRET.search(str(name)):
+            raise InputError(
+                f"{option} {name!r} looks like a secret, which would be written into run.toml; set it in the environment for "
+                f"the graph to read, or make the agent in Python with LangGraphAgent(config=) or context="
+            )
 
 
 def _stubs(given: Any) -> dict[str, Any]:

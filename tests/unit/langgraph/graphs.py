@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 from langchain.agents import create_agent
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.runtime import Runtime
 
 NOWHERE = {"base_url": "http://127.0.0.1:9/v1", "api_key": "none", "max_retries": 0}
 """A service that refuses every connection: a call that is not captured fails."""
@@ -63,3 +66,22 @@ def chatbot(model=None, *, is_async=False):
 def assistant(**options):
     """The usual agent with tools."""
     return create_agent(production_model(), [get_time, broken], **options)
+
+
+@dataclass
+class Manner:
+    tone: str
+
+
+def greeter():
+    """A graph that reads its config and its context."""
+
+    def answer(state: Chat, config: RunnableConfig, runtime: Runtime[Manner]):
+        prompt = f"{config['configurable']['user']}, {runtime.context.tone}: {state['messages'][-1].content}"
+        return {"messages": [production_model().invoke(prompt)]}
+
+    builder = StateGraph(Chat, context_schema=Manner)
+    builder.add_node("answer", answer)
+    builder.add_edge(START, "answer")
+    builder.add_edge("answer", END)
+    return builder.compile()

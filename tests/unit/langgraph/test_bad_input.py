@@ -72,7 +72,34 @@ async def test_a_config_key_that_is_missing_is_named_by_the_failed_rollout():
 
     trajectory = await run(graph_of(node).compile(), ["never"])
     assert trajectory.stop_reason == "error"
-    assert trajectory.error == "agent: KeyError: 'user_id'"
+    assert trajectory.error == (
+        "agent: the graph needs 'user_id' in configurable of its config, which nobody gives; give "
+        "LangGraphAgent(config={'configurable': {'user_id': ...}}) or --configurable user_id=VALUE"
+    )
+
+
+async def test_so_it_is_where_the_configurable_has_a_name_of_its_own():
+    def node(state, config):
+        settings = config["configurable"]
+        return {"messages": [production_model().invoke(settings["user_id"])]}
+
+    assert "--configurable user_id=VALUE" in (await run(graph_of(node).compile(), ["never"])).error
+
+
+async def test_so_it_is_where_a_factory_of_the_graph_looks_for_it():
+    def make(config):
+        return chatbot(config["configurable"]["model"])
+
+    with pytest.raises(InputError, match="the graph needs 'model' in configurable of its config"):
+        await LangGraphAgent(make).tools_found()
+    assert "--configurable model=VALUE" in (await run(make, ["never"])).error
+
+
+async def test_another_key_that_is_missing_is_the_graphs_own_failure():
+    def node(state, config):
+        return {"messages": [{}["colour"]]}
+
+    assert (await run(graph_of(node).compile(), ["never"])).error == "agent: KeyError: 'colour'"
 
 
 @pytest.mark.parametrize(

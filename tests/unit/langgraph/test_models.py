@@ -74,7 +74,10 @@ async def test_a_config_that_the_graph_needs_and_lacks_is_the_agents_failure():
     builder.add_edge(START, "node")
     builder.add_edge("node", END)
     graph = builder.compile()
-    assert (await run(graph, ["never"])).error == "agent: KeyError: 'question'"
+    assert (await run(graph, ["never"])).error == (
+        "agent: the graph needs 'question' in configurable of its config, which nobody gives; give "
+        "LangGraphAgent(config={'configurable': {'question': ...}}) or --configurable question=VALUE"
+    )
     assert asked(await run(graph, ["Noon."], config={"configurable": {"question": "Time?"}})) == [[("user", "Time?")]]
 
 
