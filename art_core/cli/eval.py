@@ -137,7 +137,8 @@ def find_checkpoint(directory: RunDir, name: str, config: TrainConfig) -> Path |
         best = None
         if name == "best" and directory.metrics.is_file():
             rows, there = read_metrics(directory.metrics), directory.checkpoint_steps()
-            best = best_step(rows, config.best_metric, config.best_mode, among=there)
+            first = config.first_checkpoint
+            best = best_step(rows, config.best_metric, config.best_mode, first=first, among=there)
         path = directory.checkpoint(best) if best is not None else latest(directory.checkpoints).path
     else:
         raise InputError(f"checkpoint {name!r} is not best, last, base, start or the number of a step")

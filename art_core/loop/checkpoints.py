@@ -5,7 +5,7 @@ What decides is ``retention``; here it meets the run directory and the user.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from art_core.training.manifest import is_whole
@@ -32,7 +32,7 @@ class Checkpoints:
         one where none has a figure."""
         there = set(self.directory.checkpoint_steps())
         while True:
-            best = best_step(rows, self.config.best_metric, self.config.best_mode, among=there)
+            best = self._best(rows, there)
             if best is None:
                 return step
             if is_whole(self.directory.checkpoint(best)):
@@ -41,7 +41,7 @@ class Checkpoints:
 
     def check_chosen(self, rows: Sequence[Row], step: int) -> None:
         """Tell it if the best one of all is not there any more."""
-        best, chosen = best_step(rows, self.config.best_metric, self.config.best_mode), self.chosen(rows, step)
+        best, chosen = self._best(rows), self.chosen(rows, step)
         if best not in (None, chosen):
             by = self.config.best_metric or "validation"
             self.warn(f"step {best} is the best by {by}, but its checkpoint is gone or damaged; step {chosen} is used")
@@ -49,7 +49,11 @@ class Checkpoints:
     def prune(self, rows: Sequence[Row], step: int) -> None:
         """Remove those that need not be kept; tell once if no row has the metric to decide by."""
         metric = self.config.best_metric
-        if metric is not None and not self._told and (problem := without_figure(rows, metric)):
+        if (
+            metric is not None
+            and not self._told
+            and (problem := without_figure(rows, metric, self.config.first_checkpoint))
+        ):
             self._told = True
             self.warn(problem)
         kept = kept_steps(
@@ -59,5 +63,11 @@ class Checkpoints:
             keep=self.config.keep_checkpoints,
             metric=metric,
             mode=self.config.best_mode,
+            first=self.config.first_checkpoint,
         )
         self.directory.keep_checkpoints(kept)
+
+    def _best(self, rows: Sequence[Row], among: Collection[int] | None = None) -> int | None:
+        """See ``retention.best_step``."""
+        settings = self.config
+        return best_step(rows, settings.best_metric, settings.best_mode, first=settings.first_checkpoint, among=among)

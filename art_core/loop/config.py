@@ -229,6 +229,11 @@ class TrainConfig(RunConfig):
         """What to compute in: ``precision``, or ``float32`` where a deterministic run would have to measure."""
         return "float32" if self.deterministic and self.precision == "auto" else self.precision
 
+    @property
+    def first_checkpoint(self) -> int:
+        """The step of the run's first checkpoint: 0 if it begins from an adapter, which can be its best, else 1."""
+        return 1 if self.lora.start is None and self.warm_start is None else 0
+
     def _check_best(self) -> None:
         if self.best_metric is None:
             if self.best_mode != "max":

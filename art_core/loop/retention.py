@@ -2,7 +2,8 @@
 
 Every checkpoint has at most one figure. A validation after step k measures checkpoint k. The training row of step k
 was measured with the weights the step began with, so its figures are those of checkpoint k - 1; the newest checkpoint
-has none yet. Without a named metric checkpoints compare by the success of their validation, then by its mean reward.
+has none yet. A run that begins from an adapter has that as checkpoint 0, measured by the last validation before step 1; of
+the base model there is no checkpoint, and a run that begins from it has its ``first`` one after step 1. Without a named metric checkpoints compare by the success of their validation, then by its mean reward.
 
 The rule of deletion:
 
@@ -37,6 +38,7 @@ def best_step(
     metric: str | None = None,
     mode: Mode = "max",
     *,
+    first: int = 1,
     among: Collection[int] | None = None,
 ) -> int | None:
     """The step whose checkpoint is the best, the later of equals; None if none has a figure.
@@ -45,9 +47,10 @@ def best_step(
         rows: those of metrics.jsonl so far.
         metric: see ``figures.Metric``; None for success, then mean reward, of the validations.
         mode: whether more or less of it is better.
+        first: the step of the run's first checkpoint: 0 if it begins from an adapter, else 1.
         among: the steps to choose from; None for all.
     """
-    figures = figures_of(rows, metric, mode)
+    figures = figures_of(rows, metric, mode, first)
     candidates = [step for step in figures if among is None or step in among]
     return max(candidates, key=lambda step: (figures[step], step), default=None)
 
@@ -60,6 +63,7 @@ def kept_steps(
     keep: int,
     metric: str | None = None,
     mode: Mode = "max",
+    first: int = 1,
 ) -> set[int]:
     """Which of the checkpoints on disk stay.
 
@@ -69,28 +73,30 @@ def kept_steps(
     """
     done = sorted(number for number in on_disk if number <= step)
     later = set(on_disk) - set(done)
-    best = best_step(rows, metric, mode, among=done)
-    if best is None and (metric is not None or _measured(rows, metric)):
+    best = best_step(rows, metric, mode, first=first, among=done)
+    if best is None and (metric is not None or _measured(rows, metric, first)):
         return set(on_disk)
     return later | set(done[-keep:]) | ({best} if best is not None else set())
 
 
-def figures_of(rows: Sequence[Row], metric: str | None = None, mode: Mode = "max") -> Mapping[int, Score]:
+def figures_of(
+    rows: Sequence[Row], metric: str | None = None, mode: Mode = "max", first: int = 1
+) -> Mapping[int, Score]:
     """Step → what its checkpoint is worth, for those that have a figure. Of two rows of one step the later counts."""
     found: dict[int, Score] = {}
     lag = 1 if metric is not None and Metric.parse(metric).source == "train" else 0
-    for row in _measured(rows, metric):
+    for row in _measured(rows, metric, first):
         worth = score(row, metric, mode)
         if worth is None:
             found.pop(row["step"] - lag, None)
-        elif row["step"] > lag:
+        elif row["step"] - lag >= first:
             found[row["step"] - lag] = worth
     return found
 
 
-def without_figure(rows: Sequence[Row], metric: str) -> str | None:
+def without_figure(rows: Sequence[Row], metric: str, first: int = 1) -> str | None:
     """One sentence if rows that should carry the metric are there and none does, naming those they carry; else None."""
-    asked, measured = Metric.parse(metric), _measured(rows, metric)
+    asked, measured = Metric.parse(metric), _measured(rows, metric, first)
     if not measured or any(asked.of(row) is not None for row in measured):
         return None
     kind = "validations" if asked.source == "validation" else "training steps"
@@ -116,8 +122,8 @@ def validations(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["kind"] == "eval" and row["split"] == "validation"]
 
 
-def _measured(rows: Sequence[Row], metric: str | None) -> list[Row]:
+def _measured(rows: Sequence[Row], metric: str | None, first: int) -> list[Row]:
     """The rows that would carry the metric of a checkpoint."""
     if metric is not None and Metric.parse(metric).source == "train":
         return [row for row in rows if row["kind"] == "train"]
-    return [row for row in validations(rows) if row["label"] == "step"]
+    return [row for row in validations(rows) if row["step"] >= first]

@@ -13,6 +13,7 @@ from .evaluate import Evaluation, gain
 from .result import RunResult
 from .stopping import Stop
 from .training_run import TrainingRun
+from .versions import Versions
 
 __all__ = ["conclude"]
 
@@ -23,10 +24,11 @@ _STAGES = ("rollout", "train", "reload", "checkpoint")
 def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResult:
     """Write summary.json and give the result."""
     chosen = run.checkpoints.chosen(run.rows, run.step)
-    checkpoint = run.directory.checkpoint(chosen) if chosen else None
+    checkpoint = run.directory.checkpoint(chosen) if chosen in run.directory.checkpoint_steps() else None
     train = [row for row in run.rows if row["kind"] == "train"]
     before, after = run.evaluated("before", "test"), run.evaluated("after", "test")
-    if after and after.version != next((row["version"] for row in train if row["step"] == chosen), None):
+    versions = {0: str(Versions(run.versions.adapters)), **{row["step"]: row["version"] for row in train}}
+    if after and after.version != versions.get(chosen):
         after = None  # of an adapter that was chosen before, by another figure
     difference = gain(before, after) if before and after else None
     warm = run.evaluated("warm-start", "test")
@@ -45,7 +47,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         "gain": difference.to_summary() if difference else None,
         **({"warm_start": _warm_start(record, warm, after)} if run.config.warm_start else {}),
         **({"compare": comparison} if comparison else {}),
-        "best_step": chosen or None,
+        "best_step": chosen if checkpoint else None,
         "checkpoint": str(checkpoint.relative_to(run.directory.path)) if checkpoint else None,
         "ledger": _ledger(train).to_dict(),
         **({"adapters": {one.name: one.to_dict() for one in of_each}} if (of_each := accounts(train)) else {}),

@@ -21,6 +21,7 @@ from art_core.observe.sinks import SinkSet
 from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario
+from art_core.training.manifest import is_whole
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
 
@@ -80,6 +81,7 @@ class TrainingRun:
             label: Label = "before" if self.config.warm_start is None else "warm-start"
             await self.evaluate(label, "validation")
             await self.evaluate(label, "test")
+            await self._keep_start()
         self.checkpoints.prune(self.rows, self.step)
         size, seed = self.config.rollout.scenarios_per_step, self.config.seed
         schedule = Schedule(self.splits.train, size, seed=seed)
@@ -96,6 +98,13 @@ class TrainingRun:
                 chosen = self.curriculum.batch(self.rows) if self.curriculum else schedule.batch(self.step + 1)
                 await self.take_step(chosen)
         return Stop(reason="interrupted", text=f"interrupted after step {self.step}")
+
+    async def _keep_start(self) -> None:
+        """Make the adapter that the run begins from, if any, its checkpoint 0: nothing worse can become its result."""
+        place = self.directory.checkpoint(0)
+        if self.config.first_checkpoint == 0 and not is_whole(place):
+            extra = {"step": 0, "updates": self.versions.to_record(), "row": None}
+            await workers.call(self.backend.save, place, extra, name="checkpoint")
 
     async def take_step(self, scenarios: Sequence[Scenario]) -> None:
         """Gather, train, publish, save: the next step."""
@@ -221,7 +230,8 @@ class TrainingRun:
 
     async def _serve(self, step: int) -> None:
         """Load and publish the adapter of an earlier step, to be measured."""
-        self.progress.note(f"the best adapter is that of step {step}")
+        better = f"the best adapter is that of step {step}"
+        self.progress.note(better if step else "no step was better in validation than the adapter the run began from")
         extra = await workers.call(self.backend.load, self.directory.checkpoint(step), name="checkpoint")
         self.versions.restore(extra["updates"])
         await self.versions.publish(self.backend)
@@ -303,6 +313,6 @@ class TrainingRun:
             self.versions.restore(extra["updates"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the checkpoint holds no position to go on from: {error}") from error
-        if not any(known["kind"] == "train" and known["step"] == self.step for known in self.rows):
+        if row is not None and not any(known["kind"] == "train" and known["step"] == self.step for known in self.rows):
             self.write("train", **row, seconds_checkpoint=None)
         self._expect_closing()

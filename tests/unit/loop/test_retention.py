@@ -44,6 +44,14 @@ def test_there_is_no_best_without_a_validation_of_trained_weights():
     assert best_step([validation(5, success=None, reward=None)]) is None
 
 
+def test_the_adapter_that_a_run_began_from_may_be_the_best():
+    rows = [validation(0, "before", success=0.9), validation(0, "warm-start", success=0.4), validation(5, success=0.3)]
+    assert best_step(rows, first=0) == 0
+    assert best_step([*rows, validation(10, success=0.4)], first=0) == 10
+    assert best_step([train(1, reward_mean=0.9), train(2, reward_mean=0.4)], "reward_mean", first=0) == 0
+    assert kept_steps(rows, [0, 1, 2, 3, 4, 5], step=5, keep=2, first=0) == {0, 4, 5}
+
+
 def test_a_named_metric_decides_alone_and_less_may_be_better():
     rows = [validation(5, success=0.9, reward=0.1), validation(10, success=0.2, reward=0.8)]
     assert best_step(rows, "success") == 5

@@ -9,11 +9,12 @@ import tomllib
 import pytest
 import torch
 
-from art_core.errors import InputError
+from art_core.errors import ArtError, InputError
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend
 from art_core.loop.run import atrain
 from art_core.loop.start import find_start
+from art_core.loop.training_run import TrainingRun
 from art_core.models.config import LoraConfig
 from art_core.models.lora import attach, read_adapter
 from art_core.training.checkpoint import save
@@ -156,6 +157,31 @@ async def test_a_run_keeps_its_own_copy_and_goes_on_without_the_place_it_came_fr
     again = await atrain(say, reward=early, resume=first.run_dir, config=more, progress=quiet())
     assert same(again.adapter, whole.adapter)
     assert not same(again.adapter, first.run_dir / "start-adapter")
+
+
+async def test_a_run_that_only_gets_worse_ends_with_the_adapter_it_began_from(tmp_path, model, adapter):
+    def of_version_0(trajectory, scenario):
+        return early(trajectory, scenario) / 10 + (trajectory.turns[0].versions[0].version.step == 0)
+
+    config = settings(tmp_path, adapter, evaluation={"validation": 2, "test": 2, "every": 1}, keep_checkpoints=1)
+    done = await atrain(say, SCENARIOS, of_version_0, base_model=model, config=config, progress=quiet())
+    assert (done.summary["best_step"], done.summary["checkpoint"]) == (0, "checkpoints/step-000000")
+    assert done.summary["updates"] == 2
+    assert same(done.adapter, adapter)
+    assert done.after.reward == done.before.reward >= 1
+    assert [path.name for path in sorted((done.run_dir / "checkpoints").iterdir())] == ["step-000000", "step-000002"]
+
+
+async def test_one_that_was_killed_after_its_first_checkpoint_goes_on(tmp_path, model, adapter, monkeypatch):
+    async def killed(self, scenarios):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(TrainingRun, "take_step", killed)
+    with pytest.raises(ArtError, match="no more"):
+        await atrain(say, SCENARIOS, early, base_model=model, config=settings(tmp_path, adapter), progress=quiet())
+    monkeypatch.undo()
+    done = await atrain(say, reward=early, resume=tmp_path / "runs" / "run", progress=quiet())
+    assert (done.summary["steps"], done.summary["best_step"]) == (2, 2)
 
 
 async def test_a_run_whose_copy_is_gone_is_refused(tmp_path, model, adapter):
