@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -19,6 +19,8 @@ __all__ = [
     "CALL_HEADER",
     "AsyncTransport",
     "SyncTransport",
+    "answer_in_thread",
+    "answer_on_loop",
     "async_client",
     "call_header",
     "caller_of",
@@ -39,13 +41,7 @@ class AsyncTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         payload = await request.aread()
-        try:
-            _check_path(request)
-            about = caller_of(request.headers)
-            answer = await self._session.crossing.on_loop(lambda: wire.handle(self._session, payload, about=about))
-            return _response(answer, request)
-        except ArtError as error:
-            return _response(wire.error_response(error), request)
+        return _response(await answer_on_loop(self._session, payload, lambda: _caller(request)), request)
 
 
 class SyncTransport(httpx2.BaseTransport):
@@ -56,13 +52,34 @@ class SyncTransport(httpx2.BaseTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         payload = request.read()
-        try:
-            _check_path(request)
-            about = caller_of(request.headers)
-            answer = self._session.crossing.from_thread(lambda: wire.handle(self._session, payload, about=about))
-            return _response(answer, request)
-        except ArtError as error:
-            return _response(wire.error_response(error), request)
+        return _response(answer_in_thread(self._session, payload, lambda: _caller(request)), request)
+
+
+async def answer_on_loop(
+    session: Session, payload: str | bytes, caller: Callable[[], Mapping[str, Any]], *, logprobs: bool = True
+) -> wire.Response:
+    """Have a request answered on the session's loop, whichever loop asks. Whatever error is ours is a response too.
+
+    Args:
+        caller: what is known about who asks; may raise as well.
+        logprobs: see ``wire.handle``.
+    """
+    try:
+        about = caller()
+        return await session.crossing.on_loop(lambda: wire.handle(session, payload, about=about, logprobs=logprobs))
+    except ArtError as error:
+        return wire.error_response(error)
+
+
+def answer_in_thread(
+    session: Session, payload: str | bytes, caller: Callable[[], Mapping[str, Any]], *, logprobs: bool = True
+) -> wire.Response:
+    """The same for synchronous code: the thread waits."""
+    try:
+        about = caller()
+        return session.crossing.from_thread(lambda: wire.handle(session, payload, about=about, logprobs=logprobs))
+    except ArtError as error:
+        return wire.error_response(error)
 
 
 def async_client(session: Session) -> AsyncOpenAI:
@@ -106,9 +123,15 @@ def caller_of(headers: Mapping[str, str]) -> dict[str, Any]:
     return {**about, "client_retry": again} if again else about
 
 
-def _check_path(request: httpx2.Request) -> None:
+def _caller(request: httpx2.Request) -> Mapping[str, Any]:
+    """See ``caller_of``.
+
+    Raises:
+        InputError: also of a request for anything but chat completions.
+    """
     if request.method != "POST" or not request.url.path.endswith(_PATH):
         raise InputError(f"{request.method} {request.url.path} is not served to a rollout; only POST {_PATH} is")
+    return caller_of(request.headers)
 
 
 def _response(answer: wire.Response, request: httpx2.Request) -> httpx2.Response:

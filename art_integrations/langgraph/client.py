@@ -15,10 +15,9 @@ from typing import Any
 import httpx2
 import openai
 
-from art_core.errors import ArtError
 from art_core.rollout import wire
 from art_core.rollout.session import Session
-from art_core.rollout.transports import BASE_URL, CALL_HEADER
+from art_core.rollout.transports import BASE_URL, CALL_HEADER, answer_in_thread, answer_on_loop
 
 __all__ = ["clients_for"]
 
@@ -50,13 +49,7 @@ class _Completions:
             openai.APIStatusError: what the SDK raises for the session's error.
         """
         body, about = _request(payload)
-        try:
-            answer = self._session.crossing.from_thread(
-                lambda: wire.handle(self._session, body, about=about, logprobs=False)
-            )
-        except ArtError as error:
-            answer = wire.error_response(error)
-        return _checked(answer)
+        return _checked(answer_in_thread(self._session, body, lambda: about, logprobs=False))
 
 
 class _AsyncCompletions:
@@ -72,13 +65,7 @@ class _AsyncCompletions:
     async def create(self, **payload: Any) -> Any:
         """See ``_Completions.create``."""
         body, about = _request(payload)
-        try:
-            answer = await self._session.crossing.on_loop(
-                lambda: wire.handle(self._session, body, about=about, logprobs=False)
-            )
-        except ArtError as error:
-            answer = wire.error_response(error)
-        return _checked(answer)
+        return _checked(await answer_on_loop(self._session, body, lambda: about, logprobs=False))
 
 
 class _Raw:
