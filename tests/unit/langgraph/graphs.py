@@ -37,13 +37,27 @@ class Chat(TypedDict):
     messages: Annotated[list, add_messages]
 
 
+def builder_of(node, state=Chat, *, name="node", retry_policy=None, **schemas):
+    """One node, not compiled yet."""
+    builder = StateGraph(state, **schemas)
+    builder.add_node(name, node, retry_policy=retry_policy)
+    builder.add_edge(START, name)
+    builder.add_edge(name, END)
+    return builder
+
+
 def graph_of(node, *, retry_policy=None, **options):
     """One node; ``options`` are of the compilation."""
-    builder = StateGraph(Chat)
-    builder.add_node("node", node, retry_policy=retry_policy)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder.compile(**options)
+    return builder_of(node, retry_policy=retry_policy).compile(**options)
+
+
+def graph_of_model(model):
+    """One node that asks the model, with the config it is given."""
+
+    def node(state, config):
+        return {"messages": [model.invoke(state["messages"], config)]}
+
+    return graph_of(node)
 
 
 def chatbot(model=None, *, is_async=False):
@@ -56,11 +70,7 @@ def chatbot(model=None, *, is_async=False):
     async def answer_async(state: Chat):
         return {"messages": [await model.ainvoke(state["messages"])]}
 
-    builder = StateGraph(Chat)
-    builder.add_node("answer", answer_async if is_async else answer)
-    builder.add_edge(START, "answer")
-    builder.add_edge("answer", END)
-    return builder.compile()
+    return builder_of(answer_async if is_async else answer, name="answer").compile()
 
 
 def assistant(**options):
@@ -80,8 +90,4 @@ def greeter():
         prompt = f"{config['configurable']['user']}, {runtime.context.tone}: {state['messages'][-1].content}"
         return {"messages": [production_model().invoke(prompt)]}
 
-    builder = StateGraph(Chat, context_schema=Manner)
-    builder.add_node("answer", answer)
-    builder.add_edge(START, "answer")
-    builder.add_edge("answer", END)
-    return builder.compile()
+    return builder_of(answer, context_schema=Manner).compile()

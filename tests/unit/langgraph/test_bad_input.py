@@ -7,7 +7,6 @@ from typing import Annotated, TypedDict
 
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
@@ -18,16 +17,8 @@ from art_core.loop.preflight import check_scenarios, preflight
 from art_integrations.langgraph import LangGraphAgent
 from tests.unit.rollout.reading import said
 
-from .graphs import Chat, chatbot, production_model
+from .graphs import builder_of, chatbot, production_model
 from .running import run
-
-
-def graph_of(node, state=Chat, **schemas):
-    builder = StateGraph(state, **schemas)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder
 
 
 def answer(state):
@@ -54,7 +45,7 @@ def test_a_context_that_the_graph_needs_and_nobody_gives_is_told_at_once(schema,
     with pytest.raises(
         InputError, match=rf"the graph's context {schema.__name__} needs user_id, which nobody gives; give "
     ):
-        LangGraphAgent(graph_of(answer, context_schema=schema).compile(), context=context)
+        LangGraphAgent(builder_of(answer, context_schema=schema).compile(), context=context)
 
 
 @pytest.mark.parametrize("context", [{"user_id": "ada"}, User("ada")])
@@ -62,7 +53,7 @@ async def test_a_context_that_is_given_reaches_the_graph(context):
     def node(state, runtime: Runtime[User]):
         return {"messages": [production_model().invoke(f"I am {runtime.context.user_id}.")]}
 
-    trajectory = await run(graph_of(node, context_schema=User).compile(), ["Hello, Ada."], context=context)
+    trajectory = await run(builder_of(node, context_schema=User).compile(), ["Hello, Ada."], context=context)
     assert said(trajectory) == ["Hello, Ada."]
 
 
@@ -70,7 +61,7 @@ async def test_a_config_key_that_is_missing_is_named_by_the_failed_rollout():
     def node(state, config):
         return {"messages": [production_model().invoke(config["configurable"]["user_id"])]}
 
-    trajectory = await run(graph_of(node).compile(), ["never"])
+    trajectory = await run(builder_of(node).compile(), ["never"])
     assert trajectory.stop_reason == "error"
     assert trajectory.error == (
         "agent: the graph needs 'user_id' in configurable of its config, which nobody gives; give "
@@ -83,7 +74,7 @@ async def test_so_it_is_where_the_configurable_has_a_name_of_its_own():
         settings = config["configurable"]
         return {"messages": [production_model().invoke(settings["user_id"])]}
 
-    assert "--configurable user_id=VALUE" in (await run(graph_of(node).compile(), ["never"])).error
+    assert "--configurable user_id=VALUE" in (await run(builder_of(node).compile(), ["never"])).error
 
 
 async def test_so_it_is_where_a_factory_of_the_graph_looks_for_it():
@@ -99,13 +90,13 @@ async def test_another_key_that_is_missing_is_the_graphs_own_failure():
     def node(state, config):
         return {"messages": [{}["colour"]]}
 
-    assert (await run(graph_of(node).compile(), ["never"])).error == "agent: KeyError: 'colour'"
+    assert (await run(builder_of(node).compile(), ["never"])).error == "agent: KeyError: 'colour'"
 
 
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (graph_of(answer), "StateGraph is not compiled; give what its compile() returns"),
+        (builder_of(answer), "StateGraph is not compiled; give what its compile() returns"),
         (production_model(), "is a ChatOpenAI, not a compiled LangGraph graph"),
         (
             lambda model, tools: chatbot(),
@@ -121,13 +112,13 @@ def test_what_is_no_graph_is_told_at_once(graph, message):
 
 
 async def test_a_factory_that_makes_no_graph_is_told_by_the_failed_rollout():
-    trajectory = await run(lambda: graph_of(answer), ["never"])
+    trajectory = await run(lambda: builder_of(answer), ["never"])
     assert trajectory.error == "agent: StateGraph is not compiled; give what its compile() returns"
 
 
 async def test_a_tool_that_only_the_provider_can_run_is_told_before_a_model_is_loaded():
     model = production_model().bind_tools([{"type": "web_search"}])
-    agent = LangGraphAgent(graph_of(lambda state: {"messages": [model.invoke(state["messages"])]}).compile())
+    agent = LangGraphAgent(builder_of(lambda state: {"messages": [model.invoke(state["messages"])]}).compile())
     with pytest.raises(
         InputError, match=r"the tool {'type': 'web_search'}, which only the provider can run; give it a tool"
     ):
@@ -173,7 +164,7 @@ class Messages(TypedDict):
     ids=["type", "required", "dataclass", "unknown", "role", "no message"],
 )
 def test_a_scenario_that_does_not_fit_the_state_is_told_whichever_it_is(state, given, message):
-    agent = LangGraphAgent(graph_of(lambda state: {}, state).compile())
+    agent = LangGraphAgent(builder_of(lambda state: {}, state).compile())
     fine = {"messages": [("user", "hi")]} if state is Messages else {"number": 3}
     with pytest.raises(InputError) as told:
         check_scenarios(agent, [art.Scenario("fine", fine), art.Scenario("bad", given)])
@@ -181,7 +172,7 @@ def test_a_scenario_that_does_not_fit_the_state_is_told_whichever_it_is(state, g
 
 
 def test_training_looks_at_every_scenario_before_it_loads_a_model():
-    agent = LangGraphAgent(graph_of(answer, Messages).compile())
+    agent = LangGraphAgent(builder_of(answer, Messages).compile())
     scenarios = [*(art.Scenario(f"s{n}", f"hello {n}") for n in range(40)), art.Scenario("last", {"text": "hello"})]
     with pytest.raises(
         InputError, match=r"scenario 'last' has the field 'text', which the graph's input does not have"
@@ -190,7 +181,7 @@ def test_training_looks_at_every_scenario_before_it_loads_a_model():
 
 
 async def test_a_graph_that_calls_no_model_ends_with_an_error():
-    trajectory = await run(graph_of(lambda state: {"messages": [("ai", "a canned answer")]}).compile(), ["never"])
+    trajectory = await run(builder_of(lambda state: {"messages": [("ai", "a canned answer")]}).compile(), ["never"])
     assert trajectory.stop_reason == "error"
     assert trajectory.error == (
         "agent: the graph ended without calling a chat model, so there is nothing to train; calls through LangChain and the openai "
@@ -202,7 +193,7 @@ async def test_a_graph_whose_calls_are_all_left_out_says_what_called():
     def node(state):
         return {"messages": [FakeListChatModel(responses=["fair"]).invoke("hello")]}
 
-    trajectory = await run(graph_of(node).compile(), ["never"], train=["planner"])
+    trajectory = await run(builder_of(node).compile(), ["never"], train=["planner"])
     assert trajectory.error == (
         "agent: none of the graph's model calls is trained: train=['planner'], and what called was "
         "model 'FakeListChatModel', node 'node'; name one of these with train="

@@ -14,27 +14,16 @@ import art_core as art
 from art_integrations.langgraph import LangGraphAgent
 from tests.unit.rollout.reading import said
 
-from .graphs import END, NOWHERE, START, Chat, StateGraph, get_time
+from .graphs import NOWHERE, get_time, graph_of, graph_of_model
 from .providers import MODELS
 from .running import asked, callers, check_tokens, forks, run
 
 CALL = [("get_time", {"city": "Rome"})]
 
 
-def graph_of(model):
-    def node(state, config):
-        return {"messages": [model.invoke(state["messages"], config)]}
-
-    builder = StateGraph(Chat)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder.compile()
-
-
 async def test_a_model_made_by_its_name_keeps_what_it_was_made_with():
     model = init_chat_model("openai:gpt-5-mini", temperature=0.2, max_tokens=3, **NOWHERE)
-    trajectory = await run(graph_of(model), ["one two"])
+    trajectory = await run(graph_of_model(model), ["one two"])
     assert trajectory.turns[0].finish_reason == "length"
     assert len(trajectory.turns[0].completion_ids) == 3
     assert callers(trajectory, "model") == ["gpt-5-mini"]
@@ -43,7 +32,7 @@ async def test_a_model_made_by_its_name_keeps_what_it_was_made_with():
 async def test_a_model_that_the_config_names_is_captured_as_that():
     model = init_chat_model(model_provider="openai", **NOWHERE)
     config = {"configurable": {"model": "gpt-5-nano"}}
-    trajectory = await run(graph_of(model), ["Noon."], config=config)
+    trajectory = await run(graph_of_model(model), ["Noon."], config=config)
     assert said(trajectory) == ["Noon."]
     assert callers(trajectory, "model") == ["gpt-5-nano"]
 
@@ -52,7 +41,7 @@ async def test_a_model_whose_every_field_is_configurable_keeps_those_of_the_conf
     model = init_chat_model("openai:gpt-5-mini", configurable_fields="any", config_prefix="answer", **NOWHERE)
     config = {"configurable": {"answer_model": "claude-sonnet-5", "answer_model_provider": "anthropic"}}
     config["configurable"] |= {"answer_max_tokens": 3, "answer_api_key": "none"}
-    trajectory = await run(graph_of(model), ["one two"], config=config)
+    trajectory = await run(graph_of_model(model), ["one two"], config=config)
     assert callers(trajectory, "provider") == ["ChatAnthropic"]
     assert len(trajectory.turns[0].completion_ids) == 3
 
@@ -60,7 +49,7 @@ async def test_a_model_whose_every_field_is_configurable_keeps_those_of_the_conf
 async def test_a_configurable_model_with_tools_is_an_agents_model():
     model = init_chat_model(configurable_fields=["model"], model="gpt-5-mini", model_provider="openai", **NOWHERE)
     config = {"configurable": {"model": "gpt-5-nano"}}
-    trajectory = await run(graph_of(model.bind_tools([get_time], tool_choice="any")), [CALL], config=config)
+    trajectory = await run(graph_of_model(model.bind_tools([get_time], tool_choice="any")), [CALL], config=config)
     assert trajectory.turns[0].metadata["overridden"] == {"tool_choice": "required"}
     assert callers(trajectory, "model") == ["gpt-5-nano"]
 
@@ -69,11 +58,7 @@ async def test_a_config_that_the_graph_needs_and_lacks_is_the_agents_failure():
     def node(state, config):
         return {"messages": [MODELS["openai"]().invoke(config["configurable"]["question"])]}
 
-    builder = StateGraph(Chat)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    graph = builder.compile()
+    graph = graph_of(node)
     assert (await run(graph, ["never"])).error == (
         "agent: the graph needs 'question' in configurable of its config, which nobody gives; give "
         "LangGraphAgent(config={'configurable': {'question': ...}}) or --configurable question=VALUE"
@@ -104,12 +89,12 @@ async def test_azures_model_is_captured():
     model = AzureChatOpenAI(
         azure_endpoint="http://127.0.0.1:9", azure_deployment="mine", api_version="2026-01-01", api_key="none"
     )
-    assert said(await run(graph_of(model), ["Noon."])) == ["Noon."]
+    assert said(await run(graph_of_model(model), ["Noon."])) == ["Noon."]
 
 
 async def sampled(model, **options):
     """How a graph's model was sampled, and what it asked for in vain."""
-    trajectory = await run(graph_of(model), ["Noon."], **options)
+    trajectory = await run(graph_of_model(model), ["Noon."], **options)
     assert trajectory.error is None
     return trajectory.turns[0].temperature, dict(trajectory.turns[0].metadata.get("overridden", {}))
 
@@ -140,7 +125,7 @@ async def test_what_a_call_says_counts_before_what_the_model_was_made_with():
 
 
 async def test_the_temperature_of_the_model_holds_while_the_policy_is_evaluated():
-    agent = LangGraphAgent(graph_of(ChatOpenAI(model="gpt-4.1", temperature=0.2, **NOWHERE)))
+    agent = LangGraphAgent(graph_of_model(ChatOpenAI(model="gpt-4.1", temperature=0.2, **NOWHERE)))
     policy, scenario = art.ScriptedPolicy(["Noon."]), art.Scenario("s", "Time?")
     trajectory = await art.rollout(agent, scenario, policy, evaluating=True)
     check_tokens(trajectory)
@@ -155,7 +140,7 @@ async def test_json_that_a_model_was_made_for_is_asked_for():
 async def test_an_argument_that_nobody_knows_is_told():
     with pytest.warns(UserWarning, match="frobnicate is not default parameter"):
         model = ChatOpenAI(model="gpt-4.1", frobnicate=3, **NOWHERE)
-    trajectory = await run(graph_of(model), ["never"])
+    trajectory = await run(graph_of_model(model), ["never"])
     assert trajectory.error.startswith(
         "agent: the graph calls its model with frobnicate = 3, which the trained model does"
     )

@@ -9,25 +9,17 @@ import pytest
 
 from tests.unit.rollout.reading import said
 
-from .graphs import END, START, Chat, StateGraph, broken, get_time
+from .graphs import broken, get_time, graph_of_model
 from .providers import MODELS
 from .running import run
 
 NAMED = {"type": "function", "function": {"name": "get_time"}}
 
 
-def graph_of(model):
-    builder = StateGraph(Chat)
-    builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    builder.add_edge(START, "model")
-    builder.add_edge("model", END)
-    return builder.compile()
-
-
 async def told(provider, **options):
     """What a bound model tells the policy, and the trajectory."""
     bound = MODELS[provider]().bind_tools([get_time, broken], **options)
-    trajectory = await run(graph_of(bound), [[("get_time", {"city": "Rome"})]])
+    trajectory = await run(graph_of_model(bound), [[("get_time", {"city": "Rome"})]])
     assert trajectory.error is None
     assert said(trajectory) == ['<tool_call>\n{"name": "get_time", "arguments": {"city": "Rome"}}\n</tool_call>']
     (made,) = trajectory.output["messages"][-1].tool_calls
