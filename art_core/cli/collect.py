@@ -19,7 +19,8 @@ from art_core.loop.collect import Collection, acollect, open_collection
 from art_core.loop.ending import release
 from art_core.loop.preflight import examine
 from art_core.loop.rundir import new_path
-from art_core.observe.progress import Progress, percent
+from art_core.observe.formats import percent
+from art_core.observe.progress import Progress
 from art_core.rollout.limits import Limits
 from art_core.scenario import load_scenarios
 

@@ -12,7 +12,7 @@ from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
 from art_core.loop.machine import examine
 from art_core.loop.subject import find_subject
-from art_core.observe.progress import duration
+from art_core.observe.formats import duration
 from art_core.observe.tables import print_table, working
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .progress import interval, percent, signed
+from .formats import interval, number, percent, signed
 
 __all__ = ["COLUMNS", "cells", "difference"]
 
@@ -18,21 +18,21 @@ COLUMNS = (
 
 def cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """The row of an entry of ``compare`` in summary.json; what is not known is a dash."""
-    show = percent if entry["measure"] == "success" else _number
+    show = percent if entry["measure"] == "success" else number
     tokens, latency = entry["tokens"], entry["latency_s"]
     gain = entry.get("trained_minus_this") or {}
     return (
         str(entry["subject"]),
         percent(entry["success"]),
-        _number(entry["reward"]),
+        number(entry["reward"]),
         interval(entry["ci95"], show),
         str(entry["n"]),
         str(entry["missing"]),
         _each(tokens["input"], entry["rollouts"]),
         _each(tokens["output"], entry["rollouts"]),
-        _number(entry["usd_per_1000_tasks"], 2),
-        _number(latency["p50"], 2),
-        _number(latency["p95"], 2),
+        number(entry["usd_per_1000_tasks"], 2),
+        number(latency["p50"], 2),
+        number(latency["p95"], 2),
         difference(gain),
     )
 
@@ -47,7 +47,3 @@ def difference(gain: Mapping[str, Any]) -> str:
 
 def _each(total: int | None, count: int) -> str:
     return "–" if total is None or not count else f"{total / count:,.0f}"
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import charts
 from .charts import Point, Series
-from .progress import duration
+from .formats import duration
 from .run_files import RunFiles
 from .verdict import Verdict
 

@@ -24,47 +24,12 @@ from rich.text import Text
 from art_core.messages import ToolSpec
 from art_core.trajectory.trajectory import Trajectory
 
+from .formats import duration, interval, number, percent, signed
 from .ledger import MEANINGS, Ledger
 
-__all__ = ["Progress", "duration", "interval", "percent"]
+__all__ = ["Progress"]
 
 WIDTH = 100
-
-
-def duration(seconds: float) -> str:
-    """``48s``, ``2m10s``, ``1h04m``."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
-
-
-def percent(value: float | None) -> str:
-    """A share as ``25 %``; a dash if it is missing."""
-    return "–" if value is None else f"{100 * value:.0f} %"
-
-
-def signed(measure: str | None) -> Callable[[float | None], str]:
-    """How a difference of a measure is shown: ``+12 pts`` of success, ``−0.120`` of others; a dash if it is missing."""
-    return _signed_points if measure == "success" else _signed_number
-
-
-def _signed_points(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:+.0f} pts".replace("-", "−")
-
-
-def _signed_number(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
-
-
-def interval(bounds: Sequence[float | None] | None, show: Callable[[float | None], str]) -> str:
-    """``[12 %, 31 %]``; empty if there is none."""
-    return f"[{show(bounds[0])}, {show(bounds[1])}]" if bounds and len(bounds) == 2 and None not in bounds else ""
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 class Progress:
@@ -162,7 +127,7 @@ class Progress:
         if row.get("success") is not None:
             cells.append(f"success {percent(row['success']):>5} {bounds}".rstrip())
             bounds = ""
-        cells.append(f"reward {_number(row.get('reward'))} {bounds}".rstrip())
+        cells.append(f"reward {number(row.get('reward'))} {bounds}".rstrip())
         self._show(" │ ".join(cells))
 
     def step_started(self, step: int, rollouts: int) -> None:
@@ -193,11 +158,11 @@ class Progress:
         step = int(row["step"])
         cells = [
             f"step {step:>{len(str(self._steps))}}/{self._steps}",
-            f"reward {_number(row.get('reward_mean'))}",
+            f"reward {number(row.get('reward_mean'))}",
             f"success {percent(row.get('success')):>5}",
             f"trained {row.get('trained_tokens', 0):>6,} tok",
             f"{row.get('tokens_per_s') or 0:>5,.0f} tok/s",
-            f"grad {_number(row.get('grad_norm'), 2)}",
+            f"grad {number(row.get('grad_norm'), 2)}",
         ]
         if left := self._left(step):
             cells.append(left)
@@ -210,9 +175,9 @@ class Progress:
         cells = [
             f"step {step:>{len(str(self._steps))}}/{self._steps}",
             f"epoch {row['epoch']}",
-            f"loss {_number(row.get('loss'))}",
+            f"loss {number(row.get('loss'))}",
             f"trained {row['tokens']:>6,} tok",
-            f"grad {_number(row.get('grad_norm'), 2)}",
+            f"grad {number(row.get('grad_norm'), 2)}",
         ]
         if left := self._left(step):
             cells.append(left)
@@ -221,7 +186,7 @@ class Progress:
     def sft_evaluated(self, row: Mapping[str, Any]) -> None:
         """Show an ``sft_eval`` row of the metrics."""
         name = "before" if row["label"] == "before" else f"step {row['step']}"
-        self._show(f"eval {name:<7} │ {row['n']} held-out rows │ loss {_number(row.get('loss'))}")
+        self._show(f"eval {name:<7} │ {row['n']} held-out rows │ loss {number(row.get('loss'))}")
 
     def ledger(self, ledger: Ledger, *, title: str = "Where every rollout and token went") -> None:
         """Show an account."""
@@ -308,7 +273,7 @@ def _arguments(schema: Mapping[str, Any]) -> str:
 
 def _measured_interval(row: Mapping[str, Any]) -> str:
     """The interval of an evaluation, printed like the figure it belongs to."""
-    return interval(row.get("ci95"), _number if row.get("measure") == "reward" else percent)
+    return interval(row.get("ci95"), number if row.get("measure") == "reward" else percent)
 
 
 def _result(summary: Mapping[str, Any]) -> list[Any]:
@@ -321,7 +286,7 @@ def _result(summary: Mapping[str, Any]) -> list[Any]:
         return [Text("The run ended without an evaluation on test scenarios.")]
     table = _table("Held-out test scenarios", "", "success", "reward", "95 % interval", "n", numbers=(1, 2, 3, 4))
     for label, row in rows:
-        figures = (percent(row.get("success")), _number(row.get("reward")), _measured_interval(row), str(row.get("n")))
+        figures = (percent(row.get("success")), number(row.get("reward")), _measured_interval(row), str(row.get("n")))
         table.add_row(label, *figures)
     gain = summary.get("gain") or {}
     if gain.get("difference") is not None:
@@ -340,5 +305,5 @@ def _losses(summary: Mapping[str, Any]) -> list[Any]:
         return [Text("The run ended without a validation.")]
     table = _table("Held-out rows", "", "loss", "rows", "tokens", numbers=(1, 2, 3))
     for label, row in rows:
-        table.add_row(label, _number(row["loss"]), f"{row['n']:,}", f"{row['tokens']:,}")
+        table.add_row(label, number(row["loss"]), f"{row['n']:,}", f"{row['tokens']:,}")
     return [Text(""), table]

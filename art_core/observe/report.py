@@ -19,9 +19,9 @@ from .adapters import accounts
 from .charts import Point, Series
 from .comparison import COLUMNS, cells, difference
 from .examples import as_text, choose, views
+from .formats import duration, number
 from .ledger import FATES, MEANINGS, SOURCES, Ledger
 from .losses import loss_chart, loss_tiles, loss_verdict
-from .progress import duration
 from .run_files import PIECES, RunFiles, is_supervised, read_run
 from .tokens import make_pieces
 from .verdict import Verdict, shown, verdict
@@ -108,7 +108,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "words": lambda name: str(name).replace("_", " "),
-        "number": _number,
+        "number": number,
         "percent": lambda value: "–" if value is None else shown("success", value),
         "as_text": as_text,
     }
@@ -120,15 +120,6 @@ def _replace(path: Path, text: str) -> None:
     draft = path.with_name(path.name + ".tmp")
     draft.write_text(text, encoding="utf-8", errors="replace")
     draft.replace(path)
-
-
-def _number(value: Any, digits: int = 3) -> str:
-    """Whole numbers with thousands separators, others with ``digits`` digits, missing ones as a dash."""
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.{digits}f}".replace("-", "−") if isinstance(value, float) else str(value)
 
 
 def _measured(run: RunFiles, result: Verdict) -> list[tuple[str, Mapping[str, Any] | None, str]]:
@@ -161,15 +152,15 @@ def _whiskers(run: RunFiles, result: Verdict) -> Markup:
 def _tiles(run: RunFiles, ledger: Ledger) -> list[tuple[str, str]]:
     """Label and value of the key figures; what is not known is left out."""
     rows = run.train_rows
-    tiles = [("training steps", _number(len(rows)))] if rows else []
+    tiles = [("training steps", number(len(rows)))] if rows else []
     if ledger["sampled"].rollouts:
         tiles += [
-            ("rollouts sampled", _number(ledger["sampled"].rollouts)),
-            ("tokens sampled", _number(ledger["sampled"].tokens)),
-            ("tokens trained", _number(ledger["trained"].tokens)),
+            ("rollouts sampled", number(ledger["sampled"].rollouts)),
+            ("tokens sampled", number(ledger["sampled"].tokens)),
+            ("tokens trained", number(ledger["trained"].tokens)),
         ]
     if forks := sum(sum((row.get("forks") or {}).values()) for row in rows):
-        tiles.append(("turns that did not extend their ids", _number(forks)))
+        tiles.append(("turns that did not extend their ids", number(forks)))
     times = [row.get("time_s") or 0 for row in (*rows, *run.eval_rows)]
     if times:
         tiles.append(("running time", duration(max(times))))

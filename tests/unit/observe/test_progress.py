@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from art_core.messages import ToolSpec
+from art_core.observe.formats import duration
 from art_core.observe.ledger import Ledger
-from art_core.observe.progress import Progress, duration
+from art_core.observe.progress import Progress
 
 ROW = {
     "kind": "train",
