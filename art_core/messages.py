@@ -162,6 +162,24 @@ class Message:
             reasoning=(wire.get("reasoning_content") or wire.get("reasoning")) if role == "assistant" else None,
         )
 
+    @classmethod
+    def reply_from_wire(cls, wire: Mapping[str, Any]) -> Message:
+        """Read what a provider's model said: a call whose arguments are not a JSON object is malformed, the others stand.
+
+        Raises:
+            InputError: the content is neither text nor parts.
+        """
+        calls: list[ToolCall] = []
+        malformed: list[MalformedCall] = []
+        for one in wire.get("tool_calls") or ():
+            try:
+                calls.append(ToolCall.from_wire(one))
+            except InputError as error:
+                function = one.get("function") or {}
+                malformed.append(MalformedCall.taken_apart(function.get("name"), function.get("arguments"), str(error)))
+        said = cls.from_wire({**wire, "role": "assistant", "tool_calls": ()})
+        return replace(said, tool_calls=tuple(calls), malformed_calls=tuple(malformed))
+
     def to_record(self) -> dict[str, Any]:
         """The stored form: the wire form plus what the wire cannot carry."""
         record = self.to_wire()

@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from art_core.errors import InputError, ProviderError, describe
-from art_core.messages import MalformedCall, Message, ToolCall, ToolSpec
+from art_core.errors import ProviderError, describe
+from art_core.messages import Message, ToolSpec
 from art_core.trajectory.graph import Turn
 
 from .protocol import SessionView
@@ -70,7 +70,7 @@ class HostedPolicy:
             not_trainable=NO_IDS,
             parent_messages=match.kept,
             messages=tuple(messages[match.kept :]),
-            reply=_reply(choice["message"]),
+            reply=Message.reply_from_wire(choice["message"]),
             tools=tuple(tools),
             fork="the same request again" if match.repeat else match.reason,
             metadata={"model": self.name, "usage": _usage(answer.get("usage") or {})},
@@ -111,22 +111,3 @@ class HostedPolicy:
 
 def _usage(told: Mapping[str, Any]) -> dict[str, int | None]:
     return {"input_tokens": told.get("prompt_tokens"), "output_tokens": told.get("completion_tokens")}
-
-
-def _reply(wire: Mapping[str, Any]) -> Message:
-    """The answer as a message; a call whose arguments are no JSON object is kept as malformed."""
-    calls: list[ToolCall] = []
-    malformed: list[MalformedCall] = []
-    for one in wire.get("tool_calls") or ():
-        try:
-            calls.append(ToolCall.from_wire(one))
-        except InputError as error:
-            function = one.get("function") or {}
-            malformed.append(MalformedCall.taken_apart(function.get("name"), function.get("arguments"), str(error)))
-    return Message(
-        role="assistant",
-        content=wire.get("content"),
-        tool_calls=tuple(calls),
-        malformed_calls=tuple(malformed),
-        reasoning=wire.get("reasoning_content") or None,
-    )

@@ -137,8 +137,8 @@ def _reply(answer: Mapping[str, Any]) -> tuple[Message | None, Mapping[str, Any]
     choices = answer.get("choices")
     wire = choices[0]["message"] if choices else responses.reply_of(answer)
     try:
-        return (None if wire is None else Message.from_wire(wire)), answer.get("usage")
-    except InputError:  # a call with broken arguments; what it says otherwise is kept
+        return (None if wire is None else Message.reply_from_wire(wire)), answer.get("usage")
+    except InputError:  # content of a kind that is not known; it is kept as it reads
         return Message(role="assistant", content=str(wire)), answer.get("usage")
 
 

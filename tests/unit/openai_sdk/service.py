@@ -42,6 +42,10 @@ _CHUNKS = [
 ]
 
 
+def _call(name, arguments):
+    return {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -51,6 +55,10 @@ class _Handler(BaseHTTPRequestHandler):
             chunks = [{**CHAT, "object": "chat.completion.chunk", "choices": [{"index": 0, **c}]} for c in _CHUNKS]
             text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
             return self._send(200, "text/event-stream", text)
+        if body.get("model") == "careless":
+            message = {"role": "assistant", "content": None, "tool_calls": [_call("look", "{"), _call("look", "{}")]}
+            careless = {**CHAT, "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}]}
+            return self._send(200, "application/json", json.dumps(careless))
         answer = RESPONSE if self.path.endswith("/responses") else CHAT
         return self._send(200, "application/json", json.dumps(answer))
 

@@ -71,6 +71,18 @@ async def test_only_chosen_models_are_trained():
     assert [call.metadata["model"] for call in trajectory.model_calls] == ["judge"]
 
 
+async def test_a_broken_call_of_a_model_is_kept_beside_the_good_one():
+    with service() as options:
+
+        def program(question):
+            OpenAI(**options).chat.completions.create(**{**asking(question), "model": "careless"})
+
+        trajectory = await run(program, [], policy=OriginalPolicy())
+    (call,) = trajectory.model_calls
+    assert [(one.name, one.arguments) for one in call.reply.tool_calls] == [("look", "{}")]
+    assert [one.raw for one in call.reply.malformed_calls] == ["look({)"]
+
+
 async def test_a_call_that_failed_is_kept_with_its_error():
     with service() as options:
 
