@@ -34,8 +34,9 @@ def test_a_notebook_runs_from_top_to_bottom(path, copy, monkeypatch):
     parameters.source = "\n".join(f"{name} = {value!r}" for name, value in SHORT.items())
     client = NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(copy / "notebooks")}})
     client.execute()
-    [summary] = (copy / "examples" / path.stem / "runs").glob("*/summary.json")
-    told = json.loads(summary.read_text())
+    nbformat.write(notebook, copy / "executed.ipynb")
+    [metrics] = (copy / "examples" / path.stem / "runs").glob("*/metrics.jsonl")
+    told = json.loads((metrics.parent / "summary.json").read_text())
     assert (told["before"]["n"], told["after"]["n"]) == (60, 60)
     assert told["warm_start"]["measured"]["n"] == 60
 
