@@ -120,7 +120,7 @@ def stacked_bars(
 
 def whiskers(rows: Sequence[tuple[str, Point, str]], *, show: Show, y_range: tuple[float, float], label: str) -> Markup:
     """Values with their intervals under each other on one axis: ``(name, point, colour)`` per row."""
-    left, right, pitch = 130, 20, 40
+    left, right, pitch = 70 + 9 * max((len(name) for name, _, _ in rows), default=0), 20, 40
     height = pitch * len(rows) + 34
     axis = ticks(*y_range, 4)
     low, span = axis[0], axis[-1] - axis[0]
