@@ -76,7 +76,7 @@ class TrainOptions:
     concurrency: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Rollouts that run at the same time."""
     learning_rate: Annotated[float | None, Parameter(group=_LEARN)] = None
-    """Of the LoRA."""
+    """Of the LoRA. Default: 5e-4, or 1e-4 with --start-from or --warm-start."""
     rank: Annotated[int | None, Parameter(group=_LEARN)] = None
     """Of the LoRA."""
     start_from: Annotated[str | None, Parameter(group=_LEARN)] = None

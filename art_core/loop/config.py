@@ -22,6 +22,7 @@ from .figures import Metric
 from .retention import Mode
 
 __all__ = [
+    "AFTER_START",
     "LIMITS",
     "Duration",
     "EvaluationConfig",
@@ -38,6 +39,9 @@ LIMITS = frozenset(
 )
 """Fields of ``TrainConfig`` that only say when to stop or what to keep: a resumed run may change them. ``best_metric`` is
 one: it decides no number of any step, and it is judged anew from all rows, over the checkpoints that are still there."""
+
+AFTER_START = 1e-4
+"""The learning rate of a run that begins from an adapter, unless it is given one."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -197,6 +201,14 @@ class TrainConfig(RunConfig):
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
+
+    @model_validator(mode="after")
+    def _gentle(self) -> TrainConfig:
+        """A run that begins from an adapter, and is not told how fast to learn, does not undo it; see docs/benchmarks.md."""
+        if self.first_checkpoint == 0 and "learning_rate" not in self.training.model_fields_set:
+            gentle = self.training.model_copy(update={"learning_rate": AFTER_START})
+            object.__setattr__(self, "training", gentle)  # the record is frozen for everybody else
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:

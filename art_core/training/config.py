@@ -46,7 +46,7 @@ class TrainingConfig(Config):
     """How samples and advantages become an update of the LoRA."""
 
     learning_rate: float = Field(default=5e-4, gt=0)
-    """Peak learning rate of AdamW."""
+    """Peak learning rate of AdamW. A run that begins from an adapter has 1e-4 unless it is given another."""
     warmup_updates: int = Field(default=0, ge=0)
     """Updates over which the learning rate rises linearly to its peak; 0 starts at the peak."""
     schedule: Literal["constant", "linear"] = "constant"

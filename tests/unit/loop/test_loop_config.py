@@ -47,6 +47,22 @@ def test_the_start_as_reference_needs_a_start():
     assert TrainConfig.build({"training": training, "lora": {"start": "runs/a"}}).lora.start == "runs/a"
 
 
+@pytest.mark.parametrize(
+    ("values", "rate"),
+    [
+        ({}, 5e-4),
+        ({"lora": {"start": "runs/a"}}, 1e-4),
+        ({"warm_start": {"run": "collected"}}, 1e-4),
+        ({"warm_start": {"run": "collected"}, "training": {"passes": 2}}, 1e-4),
+        ({"warm_start": {"run": "collected"}, "training": {"learning_rate": 3e-4}}, 3e-4),
+    ],
+)
+def test_what_begins_from_an_adapter_learns_gently_unless_told_how_fast(values, rate):
+    config = TrainConfig.build(values)
+    assert config.training.learning_rate == rate
+    assert TrainConfig.build(config.to_dict()) == config
+
+
 def test_what_a_run_took_over_from_its_start_is_not_asked_again():
     stored = TrainConfig.build({"lora": {"start": "runs/a", "rank": 4, "alpha": 9.0, "targets": ["q_proj"]}})
     assert stored.resumed(TrainConfig.build({"lora": {"start": "runs/a"}})).lora == stored.lora
