@@ -71,7 +71,7 @@ def test_every_option_of_the_command_line_has_a_place() -> None:
 @pytest.mark.parametrize("option", _FIELDS)
 def test_every_option_reaches_its_field_and_no_other(option: str) -> None:
     needs = {"best_mode": {"best_metric": "reward"}}
-    needs["start_from"] = {"lora": {"start": "runs/first"}}  # beginning from an adapter decides the learning rate as well
+    needs["start_from"] = {"lora": {"start": "runs/first"}}  # whether there is one decides the learning rate too
     needs |= {key: {"warm_start": {"run": "runs/other"}} for key in ("warm_start", "warm_start_min_reward")}
     base = TrainConfig.build(needs.get(option, {}))
     changed = TrainOptions(**{option: OPTIONS.get(option, "min")}).config(base)
