@@ -10,7 +10,8 @@ from typing import Any
 from art_core import workers
 from art_core.errors import InputError
 from art_core.inference.protocol import Policy
-from art_core.rewards.protocol import GroupReward, RewardLike
+from art_core.rewards.combine import keep_check
+from art_core.rewards.protocol import CheckedReward, GroupReward, RewardFunction, RewardLike
 from art_core.rewards.score import score_group
 from art_core.scenario import Scenario, check_ids
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
@@ -69,14 +70,26 @@ class BoundedRollouts:
                 self.agent,
                 scenario,
                 self.policy,
-                reward=None if isinstance(self.reward, GroupReward) else self.reward,
+                reward=self._each(),
                 limits=self.limits,
                 rollout_id=f"{group_id}-{number}",
                 group_id=group_id,
                 rng_parts=rng_parts,
                 evaluating=self.evaluating,
-                on_rollout=self.on_rollout,
+                on_rollout=self._ended,
             )
+
+    def _each(self) -> RewardFunction | None:
+        """What scores a rollout as it ends."""
+        if isinstance(self.reward, CheckedReward):
+            return self.reward.check
+        return None if isinstance(self.reward, GroupReward) else self.reward
+
+    def _ended(self, trajectory: Trajectory) -> None:
+        if isinstance(self.reward, CheckedReward):
+            keep_check(trajectory)
+        if self.on_rollout is not None:
+            self.on_rollout(trajectory)
 
     async def score(self, group: TrajectoryGroup) -> None:
         """Ask a group reward about a complete group; any other has scored its rollouts already."""

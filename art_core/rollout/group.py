@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from art_core.inference.protocol import Policy
 from art_core.rewards.protocol import RewardLike
@@ -27,6 +28,7 @@ class _Job:
     seed: int
     step: int
     on_group: Callable[[TrajectoryGroup], None] | None
+    metadata: dict[str, Any]
 
 
 async def gather(
@@ -65,7 +67,8 @@ async def gather(
         evaluating=evaluating,
         on_rollout=on_rollout,
     )
-    job = _Job(rollouts=rollouts, group_size=group_size, seed=seed, step=step, on_group=on_group)
+    metadata: dict[str, Any] = {"evaluating": True} if evaluating else {}
+    job = _Job(rollouts=rollouts, group_size=group_size, seed=seed, step=step, on_group=on_group, metadata=metadata)
     failure: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -94,7 +97,12 @@ async def _group(job: _Job, scenario: Scenario) -> TrajectoryGroup:
             )
             for number in range(job.group_size)
         ]
-    group = TrajectoryGroup(scenario=scenario, trajectories=[task.result() for task in siblings], group_id=group_id)
+    group = TrajectoryGroup(
+        scenario=scenario,
+        trajectories=[task.result() for task in siblings],
+        group_id=group_id,
+        metadata=dict(job.metadata),
+    )
     await job.rollouts.score(group)
     if job.on_group is not None:
         job.on_group(group)
