@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from .inference.original import OriginalPolicy
     from .inference.protocol import Policy, SamplingParams
     from .inference.scripted import ScriptedPolicy
+    from .judging.ruler import Ruler, ruler_score_group
     from .loop.config import TrainConfig
     from .loop.export import ExportResult, export
     from .loop.run import RunResult
     from .messages import Message, ToolCall, ToolSpec
     from .plugins import Integration, Verb
+    from .rewards.combine import Combined
     from .rewards.protocol import GroupReward, RewardFunction
     from .rollout.capture import capture
     from .rollout.current import no_capture
@@ -65,6 +67,7 @@ __all__ = [
     "atrain",
     "BoundaryError",
     "capture",
+    "Combined",
     "export",
     "ExportResult",
     "gather",
@@ -90,6 +93,8 @@ __all__ = [
     "RewardError",
     "RewardFunction",
     "rollout",
+    "Ruler",
+    "ruler_score_group",
     "RunResult",
     "SamplingParams",
     "Scenario",
@@ -121,6 +126,7 @@ _HOMES = {
     "atrain": "supervised.train",
     "BoundaryError": "errors",
     "capture": "rollout.capture",
+    "Combined": "rewards.combine",
     "export": "loop.export",
     "ExportResult": "loop.export",
     "gather": "rollout.group",
@@ -145,6 +151,8 @@ _HOMES = {
     "Reward": "trajectory.trajectory",
     "RewardError": "errors",
     "RewardFunction": "rewards.protocol",
+    "Ruler": "judging.ruler",
+    "ruler_score_group": "judging.ruler",
     "RunResult": "loop.run",
     "SamplingParams": "inference.protocol",
     "Scenario": "scenario",

@@ -1,0 +1,1 @@
+"""Judges: scoring sibling rollouts relative to each other by asking a language model (RULER)."""

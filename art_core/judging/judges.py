@@ -1,0 +1,206 @@
+"""Who is asked: a provider's model, a service at a URL, a chat model of LangChain, or any function of messages.
+
+Every judge is asked outside of all capture: its calls are never turns of a rollout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from art_core.errors import InputError, JudgeError, describe
+from art_core.inference.providers import find_hosted_model
+from art_core.rollout.current import no_capture
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["Answer", "Judge", "JudgeLike", "find_judge"]
+
+Messages = Sequence[Mapping[str, str]]
+JudgeLike = "str | Judge | Callable[[list[dict[str, str]]], Awaitable[str] | str] | Any"
+"""``provider/model``, ``model@URL``, a ``Judge``, a function of messages that returns the text of the reply, or a LangChain chat model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a judge said, with the tokens as its service counts them; None where it does not tell."""
+
+    text: str
+    finished: bool = True
+    """False if the reply was cut off by its length."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Judge(Protocol):
+    """Something that can be asked."""
+
+    name: str
+
+    async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
+        """One reply. ``schema`` is what it should be; a judge that can be held to it is.
+
+        Raises:
+            JudgeError: no answer.
+        """
+        ...
+
+
+def find_judge(judge: Any) -> Judge:
+    """The judge that is meant; see ``JudgeLike``.
+
+    Raises:
+        InputError: nothing that can be asked, an unknown provider, or no key for it.
+    """
+    if isinstance(judge, str):
+        return HostedJudge(judge)
+    if hasattr(judge, "ask") and hasattr(judge, "name"):
+        found: Judge = judge
+        return found
+    if hasattr(judge, "ainvoke"):
+        return ChatModelJudge(judge)
+    if callable(judge):
+        return FunctionJudge(judge)
+    raise InputError(
+        f"judge {judge!r} cannot be asked; give provider/model, model@URL, a function of messages, or a chat model"
+    )
+
+
+class HostedJudge:
+    """A model behind an API of OpenAI's form. ``temperature`` None leaves it to the service."""
+
+    def __init__(self, model: str, *, api_key: str | None = None, temperature: float | None = None) -> None:
+        self.name = model
+        self._hosted = find_hosted_model(model, api_key)
+        self._temperature = temperature
+        self._structured = True
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
+
+    async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
+        """See ``Judge``. A service that refuses the schema is asked without one from then on."""
+        from openai import BadRequestError
+
+        body: dict[str, Any] = {
+            "model": self._hosted.model,
+            "messages": list(messages),
+            self._hosted.length: max_tokens,
+        }
+        if self._temperature is not None:
+            body["temperature"] = self._temperature
+        try:
+            with no_capture():
+                try:
+                    answer = await self._create(body, schema if self._structured else None, seconds)
+                except BadRequestError as error:
+                    if not self._structured or not _about_format(error):
+                        raise
+                    self._structured = False
+                    answer = await self._create(body, None, seconds)
+        except Exception as error:
+            raise JudgeError(f"{self.name}: {describe(error)}") from error
+        return _answer(answer, self.name)
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        if (client := self._clients.pop(asyncio.get_running_loop(), None)) is not None:
+            await client.close()
+
+    async def _create(
+        self, body: Mapping[str, Any], schema: Mapping[str, Any] | None, seconds: float
+    ) -> dict[str, Any]:
+        extra: dict[str, Any] = dict(body)
+        if schema is not None:
+            held = {"name": "scores", "strict": True, "schema": dict(schema)}
+            extra["response_format"] = {"type": "json_schema", "json_schema": held}
+        created = await self._client().chat.completions.create(
+            model=extra.pop("model"), messages=extra.pop("messages"), extra_body=extra, timeout=seconds
+        )
+        found: dict[str, Any] = created.model_dump()
+        return found
+
+    def _client(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = AsyncOpenAI(api_key=self._hosted.key, base_url=self._hosted.url, max_retries=4)
+        return self._clients[loop]
+
+
+class FunctionJudge:
+    """A function of messages, sync (run in a worker) or async, that returns the text of the reply."""
+
+    def __init__(self, function: Callable[[list[dict[str, str]]], Awaitable[str] | str]) -> None:
+        self.name = getattr(function, "__name__", None) or type(function).__name__
+        self._function = function
+
+    async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
+        """See ``Judge``."""
+        given = [dict(message) for message in messages]
+        try:
+            async with asyncio.timeout(seconds):
+                with no_capture():
+                    said: Any = (
+                        self._function(given)
+                        if inspect.iscoroutinefunction(self._function)
+                        else await asyncio.to_thread(self._function, given)
+                    )
+                    said = await said if inspect.isawaitable(said) else said
+        except TimeoutError as error:
+            raise JudgeError(f"{self.name}: no answer within {seconds:g} s") from error
+        except Exception as error:
+            raise JudgeError(f"{self.name}: {describe(error)}") from error
+        if not isinstance(said, str):
+            raise JudgeError(f"{self.name} returned {said!r}, which is no text")
+        return Answer(text=said)
+
+
+class ChatModelJudge:
+    """A chat model of LangChain."""
+
+    def __init__(self, model: Any) -> None:
+        self.name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
+        self._model = model
+
+    async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
+        """See ``Judge``."""
+        given = [(message["role"], message["content"]) for message in messages]
+        try:
+            async with asyncio.timeout(seconds):
+                with no_capture():
+                    said = await self._model.ainvoke(given)
+        except TimeoutError as error:
+            raise JudgeError(f"{self.name}: no answer within {seconds:g} s") from error
+        except Exception as error:
+            raise JudgeError(f"{self.name}: {describe(error)}") from error
+        usage = getattr(said, "usage_metadata", None) or {}
+        metadata = getattr(said, "response_metadata", None) or {}
+        return Answer(
+            text=str(said.text),
+            finished=metadata.get("finish_reason") != "length",
+            input_tokens=usage.get("input_tokens"),
+            output_tokens=usage.get("output_tokens"),
+        )
+
+
+def _answer(told: Mapping[str, Any], name: str) -> Answer:
+    if not told.get("choices"):
+        raise JudgeError(f"{name}: the answer has no choices")
+    choice, usage = told["choices"][0], told.get("usage") or {}
+    return Answer(
+        text=choice["message"].get("content") or "",
+        finished=choice.get("finish_reason") != "length",
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+    )
+
+
+def _about_format(error: Exception) -> bool:
+    """Whether a service refuses ``response_format`` itself."""
+    text = str(error).casefold()
+    return any(word in text for word in ("response_format", "json_schema", "schema", "structured"))
