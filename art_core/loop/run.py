@@ -94,7 +94,7 @@ async def atrain(
     stage = _first_stage(plan, warm_up, agent, backend)
     job = _Job(plan=plan, agent=agent, reward=reward, backend=backend, progress=shown, began=began)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(release, agent)
+        stack.push_async_callback(release, agent, reward)
         await _try_out(job)
         place = _taken(job, stack)
         if stage is not None:

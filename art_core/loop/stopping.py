@@ -18,7 +18,7 @@ from .retention import Score, score, validations
 
 __all__ = ["Clock", "Stop", "StopReason", "why_stop"]
 
-StopReason = Literal["steps", "max_time", "target", "patience", "no_spread", "interrupted", "error"]
+StopReason = Literal["steps", "max_time", "budget", "target", "patience", "no_spread", "interrupted", "error"]
 
 Rows = Sequence[Mapping[str, Any]]
 _MARGIN = 1.15  # steps and evaluations vary; the last evaluation should still fit
@@ -34,15 +34,15 @@ class Stop:
 
 @dataclass(slots=True, kw_only=True)
 class Clock:
-    """What is known of the time this call has and needs."""
+    """What is known of what this call has and needs: seconds, or the US dollars of a judge."""
 
     limit: float | None
-    """Seconds the call may take."""
+    """What the call may take."""
     spent: float = 0.0
     step: float = 0.0
-    """Seconds of the slowest of the last steps."""
+    """The most that one of the last steps took."""
     closing: float = 0.0
-    """Seconds the evaluations at the end will take, as far as was measured."""
+    """What the evaluations at the end will take, as far as was measured."""
 
     @property
     def up(self) -> bool:
@@ -50,12 +50,13 @@ class Clock:
         return self.limit is not None and self.spent + (self.step + self.closing) * _MARGIN > self.limit
 
 
-def why_stop(rows: Rows, config: TrainConfig, clock: Clock) -> Stop | None:
+def why_stop(rows: Rows, config: TrainConfig, clock: Clock, purse: Clock | None = None) -> Stop | None:
     """Why there should be no further step; None to go on.
 
     Args:
         rows: those of metrics.jsonl so far.
         clock: of this call; at least one step is made whatever it says.
+        purse: the same of the money that a judge may cost.
     """
     train = [row for row in rows if row["kind"] == "train"]
     if stop := _converged(validations(rows), config):
@@ -67,6 +68,11 @@ def why_stop(rows: Rows, config: TrainConfig, clock: Clock) -> Stop | None:
         return Stop(reason="no_spread", text=_why_flat(train[-flat:]))
     if clock.step > 0 and clock.up:
         return Stop(reason="max_time", text=f"the {clock.limit:g} s it may take are used up")
+    if purse is not None and purse.step > 0 and purse.up:
+        return Stop(
+            reason="budget",
+            text=f"what is left of the judge's {purse.limit:g} USD is needed for the evaluations at the end",
+        )
     return None
 
 

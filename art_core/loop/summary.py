@@ -10,6 +10,7 @@ from art_core.observe.ledger import Ledger
 
 from .comparison import kept
 from .evaluate import Evaluation, gain
+from .paying import account_of
 from .result import RunResult
 from .stopping import Stop
 from .training_run import TrainingRun
@@ -51,6 +52,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         "checkpoint": str(checkpoint.relative_to(run.directory.path)) if checkpoint else None,
         "ledger": _ledger(train).to_dict(),
         **({"adapters": {one.name: one.to_dict() for one in of_each}} if (of_each := accounts(train)) else {}),
+        **({"judge": account_of(run.rows).to_dict()} if any("judge" in row for row in run.rows) else {}),
         "seconds": _seconds(run.rows),
         "scenarios": _scenarios(run, train),
         "machine": {**record.get("environment", {}), **run.backend.describe()},

@@ -35,6 +35,7 @@ from .evaluate import Evaluation, Label, evaluate, outcomes_of
 from .experience import gather_step
 from .interrupt import Interrupt
 from .learning import check_versions, figures_of, gap_between, learn
+from .paying import Meter, purse
 from .rundir import RunDir
 from .splits import Schedule, Splits
 from .stopping import Clock, Stop, why_stop
@@ -68,15 +69,18 @@ class TrainingRun:
     """What draws the scenarios, if asked for."""
     clock: Clock = field(default_factory=lambda: Clock(limit=None))
     began: float = field(default_factory=time.monotonic)
+    meter: Meter = field(init=False)
     _pass_tokens: int = field(init=False)
     _gap_told: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._pass_tokens = self.config.training.micro_batch_tokens
+        self.meter = Meter(self.reward, self.directory.path)
         self.checkpoints = Checkpoints(directory=self.directory, config=self.config, warn=self.progress.warn)
 
     async def go(self) -> Stop:
         """Train until there is a reason to stop, and evaluate what came out."""
+        self.meter.begin(self.rows)
         if self.step == 0:
             label: Label = "before" if self.config.warm_start is None else "warm-start"
             await self.evaluate(label, "validation")
@@ -92,7 +96,7 @@ class TrainingRun:
                 await self.evaluate("step", "validation")
                 self.checkpoints.prune(self.rows, self.step)
             self.clock.spent = time.monotonic() - self.began
-            if stop := why_stop(self.rows, self.config, self.clock):
+            if stop := why_stop(self.rows, self.config, self.clock, purse(self.rows, self.meter.budget)):
                 return await self._close(stop)
             if not self.interrupt.asked:
                 chosen = self.curriculum.batch(self.rows) if self.curriculum else schedule.batch(self.step + 1)
@@ -137,7 +141,7 @@ class TrainingRun:
         self._record(number, groups, batch)
         seconds = {"rollout": time.monotonic() - began}
         figures = await self._train(batch, seconds)
-        row = self._row(batch, figures, seconds, found.drawn_tokens)
+        row = self._row(batch, figures, seconds, found.drawn_tokens) | self.meter.figures()
         if self.curriculum is not None:
             row["curriculum"] = self.curriculum.record(groups)
         start = time.monotonic()
@@ -184,7 +188,7 @@ class TrainingRun:
             reason = next((outcome.reason for outcome in done.outcomes if outcome.reason), "the reward gave none")
             raise RewardError(f"none of the {len(rollouts)} {split} rollouts has a score; the first reason: {reason}")
         self.directory.write_trajectories(self.directory.evaluation(label, split, self.step), rollouts)
-        self.write("eval", **done.row())
+        self.write("eval", **done.row(), **self.meter.figures())
         self.progress.evaluated(self.rows[-1])
         self._expect_closing()
         return done
