@@ -74,7 +74,7 @@ def compare_run(
                 directory.write_trajectories(directory.comparison(name), rollouts)
                 found = keep(directory, [entry])
         finally:
-            await release(agent, *policies.values())
+            await release(agent, reward, *policies.values())
         return found
 
     with directory.lock():

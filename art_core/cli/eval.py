@@ -177,7 +177,7 @@ async def _measure(
     progress: Progress,
 ) -> Evaluation:
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(release, agent)
+        stack.push_async_callback(release, agent, reward)
         await examine(agent, scenarios, progress.note)
         versions = Versions(adapters_of(agent))
         backend = await asyncio.to_thread(open_backend, base_model, config, versions.adapters)

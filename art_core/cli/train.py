@@ -25,6 +25,7 @@ from art_core.scenario import Scenarios
 from art_core.supervised.run import SftResult
 from art_core.supervised.train import atrain
 
+from .judging import JudgeOptions
 from .options import TrainOptions, given
 from .references import make_agent, make_reward
 
@@ -46,6 +47,7 @@ $ art train --resume runs/support
 app = App(name="train", help="Train a small model to do an agent's job.", help_epilogue=_EXAMPLE)
 
 Options = Annotated[TrainOptions, Parameter(name="*")]
+Judge = Annotated[JudgeOptions, Parameter(name="*")]
 
 
 class TrainFile(Config):
@@ -126,6 +128,7 @@ def train_python(
     scenarios: Path | None = None,
     reward: str | None = None,
     run: Annotated[ProgramOptions, Parameter(name="*")] = ProgramOptions(),
+    judge: Judge = JudgeOptions(),  # noqa: B008
     options: Options = TrainOptions(),  # noqa: B008
 ) -> int:
     """Train a model to do the job of a Python program that calls the OpenAI SDK, in which nothing is edited.
@@ -142,16 +145,22 @@ def train_python(
     scenarios
         A JSONL file: one object a line with `input`, and optionally `id`, `expected`, `metadata`.
     reward
-        A function of (trajectory, scenario) that returns a number, as `module:function`.
+        A function of (trajectory, scenario) that returns a number, as `module:function`, or `ruler`: a judge.
     """
-    return train_agent(run.record(function), scenarios, reward, options=options, what="a program")
+    return train_agent(run.record(function), scenarios, reward, judge=judge, options=options, what="a program")
 
 
 app.command("art_core.cli.sft:train_sft", name="sft", help="Fine-tune on chats or on the best stored rollouts.")
 
 
 def train_agent(
-    agent: Mapping[str, Any], scenarios: Path | None, reward: str | None, *, options: TrainOptions, what: str
+    agent: Mapping[str, Any],
+    scenarios: Path | None,
+    reward: str | None,
+    *,
+    judge: JudgeOptions,
+    options: TrainOptions,
+    what: str,
 ) -> int:
     """Train an agent of the user's own, made from its record: what the verb of such a kind ends with.
 
@@ -165,9 +174,13 @@ def train_agent(
     if options.resume is not None:
         raise InputError(f"a run goes on with: art train --resume {options.resume}")
     if scenarios is None or reward is None:
-        missing = "--scenarios FILE.jsonl" if scenarios is None else "--reward module:function"
+        missing = (
+            "--scenarios FILE.jsonl"
+            if scenarios is None
+            else "--reward module:function, or --reward ruler with --judge"
+        )
         raise InputError(f"{what} needs {missing}: what it is to be asked, and how good its answers are")
-    origin = {"agent": given(agent), "reward": {"function": reward}}
+    origin = {"agent": given(agent), "reward": judge.record(reward)}
     return run_training(
         make_agent(origin["agent"]), scenarios, make_reward(origin["reward"]), options=options, origin=origin
     )

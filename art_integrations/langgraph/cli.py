@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from art_core.cli.collect import CollectOptions, run_collecting
+from art_core.cli.judging import JudgeOptions
 from art_core.cli.options import TrainOptions
 from art_core.cli.train import train_agent
 from art_core.errors import InputError
@@ -70,6 +71,7 @@ def train_langgraph(
     scenarios: Path | None = None,
     reward: str | None = None,
     run: Annotated[GraphOptions, Parameter(name="*")] = GraphOptions(),
+    judge: Annotated[JudgeOptions, Parameter(name="*")] = JudgeOptions(),  # noqa: B008
     options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions(),  # noqa: B008
 ) -> int:
     """Train a model to do the job of a LangGraph graph, in which nothing is edited.
@@ -85,9 +87,9 @@ def train_langgraph(
     scenarios
         A JSONL file: one object a line with `input`, and optionally `id`, `expected`, `metadata`.
     reward
-        A function of (trajectory, scenario) that returns a number, as module:function.
+        A function of (trajectory, scenario) that returns a number, as module:function, or `ruler`: a judge.
     """
-    return train_agent(run.record(graph), scenarios, reward, options=options, what="a graph")
+    return train_agent(run.record(graph), scenarios, reward, judge=judge, options=options, what="a graph")
 
 
 def collect_langgraph(

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from art_core.cli.judging import JudgeOptions
 from art_core.cli.options import TrainOptions
 from art_core.cli.references import make_reward
 from art_core.cli.train import DEFAULT_MODEL, run_training
@@ -73,7 +74,7 @@ class TaskOptions:
     scenarios: Annotated[Path | None, Parameter(group=_TASK)] = None
     """A JSONL file of scenarios; made from the tools' schemas unless given."""
     reward: Annotated[str | None, Parameter(group=_TASK)] = None
-    """A function of (trajectory, scenario), as module:function; the expected call is compared unless given."""
+    """A function of (trajectory, scenario), as module:function, or `ruler`: a judge. The expected call is compared unless given."""
     generate: Annotated[int, Parameter(group=_TASK)] = 300
     """How many scenarios to make."""
     hint: Annotated[tuple[str, ...], Parameter(group=_TASK)] = ()
@@ -91,6 +92,7 @@ def train_mcp(
     *servers: str,
     task: Annotated[TaskOptions, Parameter(name="*")] = TaskOptions(),
     server: Annotated[ServerOptions, Parameter(name="*")] = ServerOptions(),
+    judge: Annotated[JudgeOptions, Parameter(name="*")] = JudgeOptions(),  # noqa: B008
     options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions(),  # noqa: B008
 ) -> int:
     """Train a model to use the tools of MCP servers.
@@ -110,7 +112,7 @@ def train_mcp(
         raise InputError(f"a run goes on with: art train --resume {options.resume}")
     defaults = _defaults(generated=task.scenarios is None, timed=not options.deterministic)
     config = options.config(defaults)
-    reward_record: dict[str, Any] = {"function": task.reward} if task.reward else {"function": _REWARD, "options": {}}
+    reward_record = judge.record(task.reward or _REWARD) | ({} if task.reward else {"options": {}})
     reward = make_reward(reward_record)
     given = load_scenarios(task.scenarios) if task.scenarios is not None else None
     settings = _agent_options(servers, server, task)
