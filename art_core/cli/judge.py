@@ -19,7 +19,7 @@ from art_core.observe.formats import number, percent
 from art_core.observe.progress import Progress
 from art_core.observe.tables import print_table
 
-from .judging import JudgeOptions, ruler
+from .judging import RULER, JudgeOptions, ruler
 
 __all__ = ["app"]
 
@@ -64,7 +64,7 @@ def judge_run(
             raise InputError(f"{name} has no effect with --calibrate")
     if judge.check is not None:
         raise InputError("--check has no effect here: only the judge scores")
-    made = ruler(**judge.record("ruler")["options"])
+    made = ruler(**judge.record(RULER)["options"])
     assert isinstance(made, Ruler)
     shown = Progress(as_json=json_output)
     try:

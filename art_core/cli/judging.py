@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +13,7 @@ from art_core.judging.ruler import Ruler
 from art_core.rewards.combine import Combined
 from art_core.rewards.protocol import GroupReward
 
+from .options import given
 from .references import load_reference
 
 __all__ = ["RULER", "JudgeOptions", "ruler"]
@@ -52,8 +53,7 @@ class JudgeOptions:
         Raises:
             InputError: the judge is missing, or options that do not go together.
         """
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        told = {name: value for name, value in given.items() if value is not None}
+        told = given(asdict(self))
         if reward != RULER:
             if told:
                 raise InputError(f"--{next(iter(told)).replace('_', '-')} has no effect without --reward {RULER}")

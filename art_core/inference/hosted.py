@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from art_core.errors import ProviderError, describe
 from art_core.messages import Message, ToolSpec
 from art_core.trajectory.graph import Turn
 
+from .hosted_client import HostedClient
 from .protocol import SessionView
 from .providers import find_hosted_model
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 __all__ = ["NO_IDS", "HostedPolicy"]
 
@@ -40,8 +36,7 @@ class HostedPolicy:
     def __init__(self, model: str, *, api_key: str | None = None, retries: int = 4, seconds: float = 120.0) -> None:
         self.name = model
         self._hosted = find_hosted_model(model, api_key)
-        self._retries, self._seconds = retries, seconds
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
+        self._client = HostedClient(self._hosted, retries=retries, seconds=seconds)
 
     async def complete(
         self, session: SessionView, messages: Sequence[Message], tools: Sequence[ToolSpec], params: dict[str, Any]
@@ -54,7 +49,7 @@ class HostedPolicy:
         turn_id, match = session.recorder.next_id(), session.recorder.match(messages, tools)
         body = self._body(messages, tools, params)
         try:
-            answer = (await self._client().chat.completions.create(**body)).model_dump()
+            answer = (await self._client.here().chat.completions.create(**body)).model_dump()
         except Exception as error:
             raise ProviderError(f"{self.name}: {describe(error)}") from error
         if not answer.get("choices"):
@@ -78,8 +73,7 @@ class HostedPolicy:
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        if (client := self._clients.pop(asyncio.get_running_loop(), None)) is not None:
-            await client.close()
+        await self._client.close()
 
     def _body(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], params: Mapping[str, Any]
@@ -93,20 +87,6 @@ class HostedPolicy:
         for wire in wires:
             wire.pop("reasoning_content", None)
         return {"model": self._hosted.model, "messages": wires, "extra_body": wishes}
-
-    def _client(self) -> AsyncOpenAI:
-        """The client of the running loop: connections belong to one."""
-        from openai import AsyncOpenAI
-
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = AsyncOpenAI(
-                api_key=self._hosted.key,
-                base_url=self._hosted.url,
-                max_retries=self._retries,
-                timeout=self._seconds,
-            )
-        return self._clients[loop]
 
 
 def _usage(told: Mapping[str, Any]) -> dict[str, int | None]:

@@ -6,24 +6,20 @@ Every judge is asked outside of all capture: its calls are never turns of a roll
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from art_core.errors import InputError, JudgeError, describe
+from art_core.inference.hosted_client import HostedClient
 from art_core.inference.providers import find_hosted_model
 from art_core.rollout.current import no_capture
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-__all__ = ["Answer", "Judge", "JudgeLike", "find_judge"]
+__all__ = ["Answer", "Judge", "find_judge"]
 
 Messages = Sequence[Mapping[str, str]]
-JudgeLike = "str | Judge | Callable[[list[dict[str, str]]], Awaitable[str] | str] | Any"
-"""``provider/model``, ``model@URL``, a ``Judge``, a function of messages that returns the text of the reply, or a LangChain chat model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +48,8 @@ class Judge(Protocol):
 
 
 def find_judge(judge: Any) -> Judge:
-    """The judge that is meant; see ``JudgeLike``.
+    """The judge that is meant: by ``provider/model`` or ``model@URL``, a ``Judge``, a function of messages that returns the text of the
+    reply, or a chat model of LangChain.
 
     Raises:
         InputError: nothing that can be asked, an unknown provider, or no key for it.
@@ -72,14 +69,13 @@ def find_judge(judge: Any) -> Judge:
 
 
 class HostedJudge:
-    """A model behind an API of OpenAI's form. ``temperature`` None leaves it to the service."""
+    """A model behind an API of OpenAI's form."""
 
-    def __init__(self, model: str, *, api_key: str | None = None, temperature: float | None = None) -> None:
+    def __init__(self, model: str) -> None:
         self.name = model
-        self._hosted = find_hosted_model(model, api_key)
-        self._temperature = temperature
+        self._hosted = find_hosted_model(model)
+        self._client = HostedClient(self._hosted)
         self._structured = True
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
 
     async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
         """See ``Judge``. A service that refuses the schema is asked without one from then on."""
@@ -90,8 +86,6 @@ class HostedJudge:
             "messages": list(messages),
             self._hosted.length: max_tokens,
         }
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
         try:
             with no_capture():
                 try:
@@ -107,8 +101,7 @@ class HostedJudge:
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        if (client := self._clients.pop(asyncio.get_running_loop(), None)) is not None:
-            await client.close()
+        await self._client.close()
 
     async def _create(
         self, body: Mapping[str, Any], schema: Mapping[str, Any] | None, seconds: float
@@ -117,19 +110,11 @@ class HostedJudge:
         if schema is not None:
             held = {"name": "scores", "strict": True, "schema": dict(schema)}
             extra["response_format"] = {"type": "json_schema", "json_schema": held}
-        created = await self._client().chat.completions.create(
+        created = await self._client.here().chat.completions.create(
             model=extra.pop("model"), messages=extra.pop("messages"), extra_body=extra, timeout=seconds
         )
         found: dict[str, Any] = created.model_dump()
         return found
-
-    def _client(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
-
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = AsyncOpenAI(api_key=self._hosted.key, base_url=self._hosted.url, max_retries=4)
-        return self._clients[loop]
 
 
 class FunctionJudge:
@@ -142,19 +127,13 @@ class FunctionJudge:
     async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
         """See ``Judge``."""
         given = [dict(message) for message in messages]
-        try:
-            async with asyncio.timeout(seconds):
-                with no_capture():
-                    said: Any = (
-                        self._function(given)
-                        if inspect.iscoroutinefunction(self._function)
-                        else await asyncio.to_thread(self._function, given)
-                    )
-                    said = await said if inspect.isawaitable(said) else said
-        except TimeoutError as error:
-            raise JudgeError(f"{self.name}: no answer within {seconds:g} s") from error
-        except Exception as error:
-            raise JudgeError(f"{self.name}: {describe(error)}") from error
+        async with _answering(self.name, seconds):
+            said: Any = (
+                self._function(given)
+                if inspect.iscoroutinefunction(self._function)
+                else await asyncio.to_thread(self._function, given)
+            )
+            said = await said if inspect.isawaitable(said) else said
         if not isinstance(said, str):
             raise JudgeError(f"{self.name} returned {said!r}, which is no text")
         return Answer(text=said)
@@ -170,14 +149,8 @@ class ChatModelJudge:
     async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
         """See ``Judge``."""
         given = [(message["role"], message["content"]) for message in messages]
-        try:
-            async with asyncio.timeout(seconds):
-                with no_capture():
-                    said = await self._model.ainvoke(given)
-        except TimeoutError as error:
-            raise JudgeError(f"{self.name}: no answer within {seconds:g} s") from error
-        except Exception as error:
-            raise JudgeError(f"{self.name}: {describe(error)}") from error
+        async with _answering(self.name, seconds):
+            said = await self._model.ainvoke(given)
         usage = getattr(said, "usage_metadata", None) or {}
         metadata = getattr(said, "response_metadata", None) or {}
         return Answer(
@@ -186,6 +159,19 @@ class ChatModelJudge:
             input_tokens=usage.get("input_tokens"),
             output_tokens=usage.get("output_tokens"),
         )
+
+
+@contextlib.asynccontextmanager
+async def _answering(name: str, seconds: float) -> AsyncIterator[None]:
+    """Outside of all capture and within ``seconds``; what escapes is the judge's failure."""
+    try:
+        async with asyncio.timeout(seconds):
+            with no_capture():
+                yield
+    except TimeoutError as error:
+        raise JudgeError(f"{name}: no answer within {seconds:g} s") from error
+    except Exception as error:
+        raise JudgeError(f"{name}: {describe(error)}") from error
 
 
 def _answer(told: Mapping[str, Any], name: str) -> Answer:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from art_core.errors import InputError, RewardError
+from art_core.rewards.account import Price
 from art_core.training.manifest import MANIFEST
 from art_core.trajectory import store
 from art_core.trajectory.trajectory import Trajectory
 
 from .evaluate import Evaluation, gain, outcomes_of
 from .rundir import RunDir
-from .usage import Price, cost_of, usage_of
+from .usage import cost_of, usage_of
 
 __all__ = ["TRAINED", "compared", "keep", "kept", "trained_rollouts"]
 

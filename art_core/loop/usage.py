@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from art_core.errors import InputError
+from art_core.rewards.account import Price
 from art_core.trajectory.graph import TokenGraph, Turn
 from art_core.trajectory.trajectory import Trajectory
 
-__all__ = ["CallUsage", "Price", "calls_of", "cost_of", "parse_prices", "usage_of"]
+__all__ = ["CallUsage", "calls_of", "cost_of", "parse_prices", "usage_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +29,6 @@ class CallUsage:
     output_tokens: int | None
     failed: bool = False
     """It failed, and how many tokens it took is not told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """US dollars for a million tokens."""
-
-    input: float
-    output: float
 
 
 def calls_of(trajectory: Trajectory) -> Iterator[CallUsage]:
@@ -89,7 +82,7 @@ def cost_of(
             price = _price(call.model or trained, prices)
             if price is None or call.input_tokens is None or call.output_tokens is None:
                 return None
-            total += (call.input_tokens * price.input + call.output_tokens * price.output) / 1e6
+            total += price.of(call.input_tokens, call.output_tokens)
     return 1000 * total / len(trajectories) if trajectories else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["Account", "Price"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Price:
     """US dollars for a million tokens."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import art_core as art
-from art_core.loop.usage import Price, cost_of, parse_prices, usage_of
+from art_core.loop.usage import cost_of, parse_prices, usage_of
 from art_core.messages import Message
+from art_core.rewards.account import Price
 
 PRICES = {"openai/gpt-5-mini": Price(0.25, 2.0)}
 
