@@ -14,6 +14,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .authoring.brief import Brief
+    from .authoring.dry_run import DryRun
+    from .authoring.make import make_scenarios
+    from .authoring.task import TaskAgent
     from .errors import (
         AgentError,
         ArtError,
@@ -66,8 +70,10 @@ __all__ = [
     "asft",
     "atrain",
     "BoundaryError",
+    "Brief",
     "capture",
     "Combined",
+    "DryRun",
     "export",
     "ExportResult",
     "gather",
@@ -79,6 +85,7 @@ __all__ = [
     "LimitReached",
     "Limits",
     "load_scenarios",
+    "make_scenarios",
     "Message",
     "MissingExtra",
     "ModelCall",
@@ -104,6 +111,7 @@ __all__ = [
     "sft",
     "SftConfig",
     "SftResult",
+    "TaskAgent",
     "ToolCall",
     "ToolError",
     "ToolEvent",
@@ -125,8 +133,10 @@ _HOMES = {
     "asft": "supervised.run",
     "atrain": "supervised.train",
     "BoundaryError": "errors",
+    "Brief": "authoring.brief",
     "capture": "rollout.capture",
     "Combined": "rewards.combine",
+    "DryRun": "authoring.dry_run",
     "export": "loop.export",
     "ExportResult": "loop.export",
     "gather": "rollout.group",
@@ -138,6 +148,7 @@ _HOMES = {
     "LimitReached": "errors",
     "Limits": "rollout.limits",
     "load_scenarios": "scenario",
+    "make_scenarios": "authoring.make",
     "Message": "messages",
     "MissingExtra": "errors",
     "ModelCall": "trajectory.trajectory",
@@ -162,6 +173,7 @@ _HOMES = {
     "sft": "supervised.run",
     "SftConfig": "supervised.config",
     "SftResult": "supervised.run",
+    "TaskAgent": "authoring.task",
     "ToolCall": "messages",
     "ToolError": "errors",
     "ToolEvent": "trajectory.trajectory",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from art_core.errors import InputError
+from art_core.inference.protocol import Policy
 from art_core.loop.comparison import TRAINED, compared, keep, trained_rollouts
 from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
@@ -20,13 +21,14 @@ from art_core.observe.comparison import COLUMNS, cells
 from art_core.observe.progress import Progress
 from art_core.observe.report import write_report
 from art_core.observe.tables import print_table
+from art_core.rewards.account import Price
 from art_core.rewards.protocol import RewardLike
 from art_core.rollout.protocol import Agent
 from art_core.trajectory.trajectory import Trajectory
 
 from .collect import policy_named
 
-__all__ = ["compare_run", "show_comparison"]
+__all__ = ["check_subjects", "compare_run", "show_comparison"]
 
 
 def compare_run(
@@ -44,10 +46,7 @@ def compare_run(
         InputError: a subject that cannot answer, or a run that has nothing to compare with; told before the first rollout.
         RewardError: none of the rollouts of a subject has a score.
     """
-    if TRAINED in subjects:
-        raise InputError(f"--compare {TRAINED}: the run's own adapter is always part of the comparison; leave it out")
-    policies = {name: policy_named(name) for name in subjects}
-    costs = parse_prices(prices)
+    policies, costs = check_subjects(subjects, prices)
     trained = trained_rollouts(directory)
     scenarios = Splits.read(directory.scenarios).test
 
@@ -81,6 +80,19 @@ def compare_run(
         found = asyncio.run(go())
         write_report(directory.path)
     return found
+
+
+def check_subjects(subjects: Sequence[str], prices: Sequence[str]) -> tuple[dict[str, Policy], dict[str, Price]]:
+    """Who answers for each subject, and what models cost.
+
+    Raises:
+        InputError: a subject that cannot answer, prices without one, or a price of another form.
+    """
+    if prices and not subjects:
+        raise InputError(f"--price {prices[0]} has no effect without --compare")
+    if TRAINED in subjects:
+        raise InputError(f"--compare {TRAINED}: the run's own adapter is always part of the comparison; leave it out")
+    return {name: policy_named(name) for name in subjects}, parse_prices(prices)
 
 
 def show_comparison(found: Sequence[Mapping[str, Any]], run: Path) -> None:

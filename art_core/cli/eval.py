@@ -31,7 +31,7 @@ from art_core.rollout.protocol import Agent
 from art_core.scenario import Scenario, load_scenarios
 from art_core.training.manifest import latest
 
-from .compare import compare_run, show_comparison
+from .compare import check_subjects, compare_run, show_comparison
 from .train import remake
 
 __all__ = ["app"]
@@ -80,7 +80,8 @@ def eval_run(
     directory = RunDir.open(run)
     record = directory.read_training_record()
     config = TrainConfig.build(record.get("config") or {})
-    _check_comparison(compare, price, checkpoint, split)
+    _check_comparison(compare, checkpoint, split)
+    check_subjects(compare, price)
     agent, reward = remake(record, run)
     progress = Progress(as_json=json_output)
     if compare:
@@ -108,13 +109,11 @@ def eval_run(
         print(json.dumps(told, ensure_ascii=False))
 
 
-def _check_comparison(compare: Sequence[str], price: Sequence[str], checkpoint: str, split: str) -> None:
+def _check_comparison(compare: Sequence[str], checkpoint: str, split: str) -> None:
     """
     Raises:
         InputError: options that do not go together.
     """
-    if price and not compare:
-        raise InputError(f"--price {price[0]} has no effect without --compare")
     if compare and (checkpoint, split) != ("best", "test"):
         raise InputError(
             "--compare measures the run's best checkpoint on its test scenarios; leave --checkpoint and --split out"

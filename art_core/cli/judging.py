@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,13 +10,14 @@ from cyclopts import Group, Parameter
 
 from art_core.errors import InputError
 from art_core.judging.ruler import Ruler
+from art_core.rewards.account import Price
 from art_core.rewards.combine import Combined
 from art_core.rewards.protocol import GroupReward
 
 from .options import given
 from .references import load_reference
 
-__all__ = ["RULER", "JudgeOptions", "ruler"]
+__all__ = ["RULER", "JudgeOptions", "parse_price", "ruler", "text_or_file"]
 
 RULER = "ruler"
 _JUDGE = Group("The judge", sort_key=1)
@@ -47,8 +48,8 @@ class JudgeOptions:
     success_at: Annotated[float | None, Parameter(group=_JUDGE)] = None
     """In evaluations, where a rollout is graded by itself: the score from which on it is a success."""
 
-    def record(self, reward: str) -> dict[str, Any]:
-        """What run.toml keeps of the reward that ``--reward`` names.
+    def record(self, reward: str, *, instead: str | None = None) -> dict[str, Any]:
+        """What run.toml keeps of the reward that ``--reward`` names; the judge is ``instead`` unless one is given.
 
         Raises:
             InputError: the judge is missing, or options that do not go together.
@@ -58,12 +59,13 @@ class JudgeOptions:
             if told:
                 raise InputError(f"--{next(iter(told)).replace('_', '-')} has no effect without --reward {RULER}")
             return {"function": reward}
-        if self.judge is None:
+        told.setdefault("judge", instead)
+        if told["judge"] is None:
             raise InputError(f"--reward {RULER} needs --judge provider/model or model@URL: who compares the rollouts")
         if self.combine is not None and self.check is None:
             raise InputError(f"--combine {self.combine} has no effect without --check module:function")
-        if self.rubric is not None and self.rubric.startswith("@"):
-            told["rubric"] = _text_of(Path(self.rubric[1:]))
+        if self.rubric is not None:
+            told["rubric"] = text_or_file(self.rubric, "rubric")
         return {"function": "art_core.cli.judging:ruler", "options": told}
 
 
@@ -88,7 +90,7 @@ def ruler(
         judge,
         rubric,
         votes=votes,
-        price=None if judge_price is None else _price(judge_price),
+        price=None if judge_price is None else astuple(parse_price(judge_price, "judge")),
         budget=judge_budget,
         requests_per_minute=judge_rate,
         success_at=success_at,
@@ -98,16 +100,30 @@ def ruler(
     return Combined(made, load_reference(check, what="check"), by=combine)
 
 
-def _price(text: str) -> tuple[float, float]:
-    try:
-        into, out = map(float, text.split(","))
-    except ValueError as error:
-        raise InputError(f"judge price {text!r} is not of the form IN,OUT, US dollars for a million tokens") from error
-    return into, out
+def parse_price(text: str, whose: str) -> Price:
+    """US dollars for a million tokens in and out, from ``IN,OUT``.
+
+    Raises:
+        InputError: it is not two numbers of 0 or more.
+    """
+    price = Price.read(text)
+    if price is None:
+        raise InputError(
+            f"{whose} price {text!r} is not of the form IN,OUT: US dollars for a million tokens, such as 0.25,2"
+        )
+    return price
 
 
-def _text_of(path: Path) -> str:
+def text_or_file(given: str, what: str) -> str:
+    """``given``, or what is in the file that ``@FILE`` names.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if not given.startswith("@"):
+        return given
+    path = Path(given[1:])
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the rubric {str(path)!r} cannot be read: {error}") from error
+        raise InputError(f"the {what} {str(path)!r} cannot be read: {error}") from error

@@ -40,6 +40,7 @@ VERBS: tuple[Verb, ...] = (
         command="art_core.cli.collect:app",
         help="Record an agent with its own model or a provider's.",
     ),
+    Verb(path=("scenarios",), command="art_core.cli.scenarios:app", help="Write scenarios for an agent, to edit."),
     Verb(path=("judge",), command="art_core.cli.judge:app", help="Score stored rollouts again, or measure a judge."),
     Verb(path=("export",), command="art_core.cli.export:app", help="Write a run's adapter for serving."),
     Verb(path=("report",), command="art_core.cli.report:app", help="Write a run's report.html again."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +39,7 @@ _EXAMPLE = """
 ```console
 $ art train support.toml --steps 30
 $ art train python my_agent:run --scenarios scenarios.jsonl --reward my_agent:score
+$ art train task "Turn meeting notes into action items with owners" --judge openai/gpt-5-mini
 $ art train sft chats.jsonl
 $ art train --resume runs/support
 ```
@@ -150,6 +151,9 @@ def train_python(
     return train_agent(run.record(function), scenarios, reward, judge=judge, options=options, what="a program")
 
 
+app.command(
+    "art_core.cli.task:train_task", name="task", help="Train on a task in words: inputs are written, answers judged."
+)
 app.command("art_core.cli.sft:train_sft", name="sft", help="Fine-tune on chats or on the best stored rollouts.")
 
 
@@ -199,6 +203,7 @@ def run_training(
     sinks: Sequence[Sink] = (),
     origin: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    then: Callable[[RunResult, Progress], RunResult] | None = None,
 ) -> int:
     """Train and show it: what every training verb ends with.
 
@@ -208,6 +213,7 @@ def run_training(
         base: the verb's own defaults.
         origin: see ``atrain``; needed for ``art train --resume`` and ``art eval`` to make agent and reward again.
         progress: one the verb has already shown something on; made from ``options`` unless given.
+        then: what the verb does with the result before it is shown.
 
     Returns:
         The exit code: 0, or 130 after an interrupt.
@@ -235,6 +241,8 @@ def run_training(
                 progress=shown,
             )
         )
+        if then is not None:
+            result = then(result, shown)
         return show_result(shown, result, without="no step was completed")
     finally:
         shown.close()

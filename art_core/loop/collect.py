@@ -139,13 +139,14 @@ class _Job:
     seed: int
 
     async def scenario(self, scenario: Scenario, siblings: int) -> None:
-        """The rollouts of one scenario; a reward that compares them is asked once they are all there."""
+        """The rollouts of one scenario; a reward that compares them is asked once they are all there, and grades a single one."""
         group = await asyncio.gather(*(self._rollout(scenario, number) for number in range(siblings)))
         if isinstance(self.rollouts.reward, GroupReward) and any(
             not one.failed and one.reward is None for one in group
         ):
+            alone = {"evaluating": True} if siblings == 1 else {}
             await self.rollouts.score(
-                TrajectoryGroup(scenario=scenario, trajectories=list(group), group_id=scenario.id)
+                TrajectoryGroup(scenario=scenario, trajectories=list(group), group_id=scenario.id, metadata=alone)
             )
             for one in group:
                 store.append(self.collection.path, one)

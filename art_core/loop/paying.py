@@ -11,7 +11,7 @@ from art_core.rewards.protocol import PaidReward
 
 from .stopping import Clock
 
-__all__ = ["Meter", "account_of", "purse"]
+__all__ = ["Meter", "account_of", "keep_answers_of", "purse"]
 
 _COLUMN = "judge"
 _RECENT = 3
@@ -23,8 +23,7 @@ class Meter:
     def __init__(self, reward: object, directory: Path) -> None:
         self._paid = reward if isinstance(reward, PaidReward) else None
         self._read = Account() if self._paid is None else self._paid.account.copy()
-        if self._paid is not None:
-            self._paid.keep_in(directory / "judge")
+        keep_answers_of(reward, directory)
 
     @property
     def budget(self) -> float | None:
@@ -43,6 +42,12 @@ class Meter:
             return {}
         stretch, self._read = self._paid.account.minus(self._read), self._paid.account.copy()
         return {_COLUMN: stretch.to_dict()}
+
+
+def keep_answers_of(reward: object, directory: Path) -> None:
+    """Let a reward that costs something remember its answers in the run's ``directory``."""
+    if isinstance(reward, PaidReward):
+        reward.keep_in(directory / "judge")
 
 
 def account_of(rows: Sequence[Mapping[str, Any]]) -> Account:

@@ -98,11 +98,8 @@ def parse_prices(given: Sequence[str]) -> dict[str, Price]:
     prices = {}
     for text in given:
         model, _, numbers = text.rpartition("=")
-        try:
-            price = Price(*(float(number) for number in numbers.split(",")))
-        except (TypeError, ValueError):
-            price = Price(-1, -1)
-        if not model or not (0 <= price.input < float("inf") and 0 <= price.output < float("inf")):
+        price = Price.read(numbers)
+        if not model or price is None:
             raise InputError(
                 f"price {text!r} is not of the form MODEL=IN,OUT: US dollars for a million tokens in and out, such as "
                 "openai/gpt-5-mini=0.25,2"

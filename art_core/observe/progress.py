@@ -70,6 +70,11 @@ class Progress:
         self._step_seconds: list[float] = []
         self._step_began = clock()
 
+    @property
+    def as_json(self) -> bool:
+        """Whether standard output is for one JSON object."""
+        return self._json
+
     def run_started(
         self,
         *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +24,19 @@ class Price:
         0.003
         """
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
+
+    @classmethod
+    def read(cls, text: str) -> Price | None:
+        """A price from ``IN,OUT``; None unless that is two numbers of 0 or more.
+
+        >>> Price.read("0.25,2"), Price.read("free")
+        (Price(input=0.25, output=2.0), None)
+        """
+        try:
+            into, out = map(float, text.split(","))
+        except ValueError:
+            return None
+        return cls(into, out) if 0 <= into < math.inf and 0 <= out < math.inf else None
 
 
 @dataclass(slots=True, kw_only=True)

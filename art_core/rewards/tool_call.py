@@ -18,7 +18,7 @@ from art_core.trajectory.trajectory import Reward, Trajectory
 
 from .matching import assign, same, similarity
 
-__all__ = ["ToolCallReward", "ToolCallWeights"]
+__all__ = ["ToolCallReward", "ToolCallWeights", "right_calls"]
 
 _INVALID_SHARE = 0.25
 """What an attempt that cannot be carried out earns of the weight of a valid call, when there is no valid one."""
@@ -243,3 +243,7 @@ def _reason(parts: Mapping[str, float], made: Sequence[_Made], malformed: int) -
     if not found:
         return f"{parts['surplus']:g} calls too many" if parts["surplus"] else "the expected calls were made"
     return found
+
+
+right_calls = ToolCallReward()
+"""With the weights it has unless others are given, for where a function is named: ``--check art_core.rewards.tool_call:right_calls``."""

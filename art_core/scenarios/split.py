@@ -46,7 +46,7 @@ def split(scenarios: Sequence[Scenario], *, validation: int = 24, test: int = 60
     """Split by content.
 
     Validation and test get exactly the sizes asked for, each scenario of them with content of its own, drawn from the
-    tools in proportion to how often they are asked for; at least half of each tool's content stays in training
+    tools (or, where scenarios name none, the difficulties) in proportion to how often they are asked for; at least half of each tool's content stays in training
     as long as the sizes allow it. The result depends on the scenarios and the seed, not on their order (training keeps it).
 
     Raises:
@@ -164,11 +164,11 @@ def _groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:
 
 
 def _stratum(scenario: Scenario) -> str:
-    """The names of the tools a scenario asks for."""
+    """The names of the tools a scenario asks for; where it does not say, its difficulty."""
     expected = scenario.expected
     calls = expected.get("calls") if isinstance(expected, Mapping) else None
     if not isinstance(calls, Sequence):
-        return ""
+        return str(scenario.metadata.get("difficulty", ""))
     return " ".join(sorted(str(call.get("name")) for call in calls if isinstance(call, Mapping)))
 
 

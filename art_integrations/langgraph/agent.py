@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables.config import merge_configs
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphRecursionError
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 from art_core.cli.references import load_reference
 from art_core.errors import InputError, LimitReached, describe
+from art_core.messages import ToolSpec
 from art_core.rollout.selection import Select, SelectingAgent
 from art_core.rollout.session import Session
 from art_core.scenario import Scenario
@@ -107,15 +110,26 @@ class LangGraphAgent(SelectingAgent):
         Raises:
             InputError: a tool that would really run can do harm and is not allowed to, or the factory failed.
         """
-        graph = self._graph
-        if self._factory is not None:
-            graph = await self._made(self._config_for("tools-found"))
-        assert graph is not None
-        found = tools_in(graph)
+        found = await self._tools()
         for tool in found.values():
             self._tooling.check(tool)
         unseen = {name: "not found" for name in self._tooling.stubs if name not in found}
         return {name: self._tooling.answered_by(name) for name in found} | unseen
+
+    async def tool_specs(self) -> tuple[ToolSpec, ...]:
+        """The tools that can be found without running, as a model is told of them. A factory is called once for it.
+
+        Raises:
+            InputError: the factory failed.
+        """
+        return tuple(ToolSpec.from_wire(convert_to_openai_tool(tool)) for tool in (await self._tools()).values())
+
+    async def _tools(self) -> dict[str, BaseTool]:
+        graph = self._graph
+        if self._factory is not None:
+            graph = await self._made(self._config_for("tools-found"))
+        assert graph is not None
+        return tools_in(graph)
 
     async def __call__(self, scenario: Scenario, session: Session) -> Any:
         """Run the graph once.

@@ -86,5 +86,10 @@ integration = Integration(
             command="art_integrations.langgraph.cli:collect_langgraph",
             help="Record a LangGraph graph with its own models.",
         ),
+        Verb(
+            path=("scenarios", "langgraph"),
+            command="art_integrations.langgraph.cli_scenarios:scenarios_langgraph",
+            help="Write scenarios for a LangGraph graph.",
+        ),
     ),
 )

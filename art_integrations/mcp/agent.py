@@ -7,6 +7,7 @@ failure. The list of tools is asked for once and stays the same for all rollouts
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -128,6 +129,20 @@ class McpAgent:
         """What will really be called by the model, and what is withheld and why; ``str()`` of it is for people."""
         return await self._discovered()
 
+    async def surroundings(self) -> tuple[str, ...]:
+        """What there is to ask about, for whoever writes scenarios: the servers' resources and prompts, and what reading tools answer that
+        need no argument; paths in ``{workdir}`` are told relative to it. Nothing where calls are replayed.
+
+        Raises:
+            InputError: see ``discover``.
+        """
+        catalog = await self._discovered()
+        if self._replay is not None:
+            return ()
+        runtime = self._current()
+        found = await together([self._look_around(runtime, server, catalog) for server in self.servers])
+        return tuple(fact for facts in found for fact in facts)
+
     @asynccontextmanager
     async def open(self, scenario: Scenario, session: Session) -> AsyncIterator[McpEnvironment]:
         """A rollout's environment: its directory at once, its server sessions from the first call on."""
@@ -214,15 +229,26 @@ class McpAgent:
             return self._replay.offer(server.name)
         found = None if self._kept is None else self._kept.discovered.get(server.name)
         if found is None:
-            async with AsyncExitStack() as stack:
-                workdir = None
-                if server.uses_workdir:
-                    workdir = await stack.enter_async_context(fresh_workdir(self._fixture))
+            async with self._workdir_of(server) as workdir:
                 found = await runtime.discover(server, workdir, resources=self._resources)
         for log in (self._record, self._kept):
             if log is not None:
                 log.add_discovered(found)
         return found
+
+    async def _look_around(self, runtime: Runtime, server: Server, catalog: Catalog) -> list[str]:
+        tools = [tool for tool in catalog.offered if tool.server == server.name]
+        async with self._workdir_of(server) as workdir:
+            facts = await runtime.look_around(server, workdir, tools)
+        if workdir is None:
+            return facts
+        return [fact.replace(f"{workdir}{os.sep}", "").replace(str(workdir), ".") for fact in facts]
+
+    @asynccontextmanager
+    async def _workdir_of(self, server: Server) -> AsyncIterator[Path | None]:
+        """A directory for one visit, where the server uses one."""
+        async with AsyncExitStack() as stack:
+            yield await stack.enter_async_context(fresh_workdir(self._fixture)) if server.uses_workdir else None
 
     def _caller(self, workdir: Path | None, session: Session) -> Caller:
         stateful = self._options.isolation == "rollout"

@@ -1,19 +1,21 @@
 """``art train mcp``: from a server command to a trained adapter, with nothing else given.
 
-servers ─► tools ─► scenarios ─► split ─► worked examples (from train only) ─► train
+servers ─► tools ─► scenarios, by schema or by an author ─► split ─► worked examples (from train only) ─► train
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from art_core.cli.judging import JudgeOptions
+from art_core.authoring.make import Made
+from art_core.authoring.shelf import TRIED
+from art_core.cli.authoring import Author, AuthorOptions, author_of, imitating, judged_with, make_written, split_written
+from art_core.cli.judging import RULER, JudgeOptions
 from art_core.cli.options import TrainOptions
 from art_core.cli.references import make_reward
 from art_core.cli.train import DEFAULT_MODEL, run_training
@@ -26,45 +28,17 @@ from art_core.scenarios.split import balanced, split, worked_examples
 
 from .agent import McpAgent
 from .catalog import Catalog
-from .commands import Server, parse_servers
+from .cli_options import Found, ServerOptions, find
 
 __all__ = ["train_mcp"]
 
-_SERVER = Group("The server", sort_key=0)
 _TASK = Group("The task", sort_key=0)
 _REWARD = "art_core.rewards.tool_call:ToolCallReward"
+_CHECK = "art_core.rewards.tool_call:right_calls"
 _EXAMPLES = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """How the servers are run and which of their tools are offered."""
-
-    isolation: Annotated[Literal["rollout", "shared", "pool"] | None, Parameter(group=_SERVER)] = None
-    """A session per rollout, one for all, or a pool of reused ones. Default: rollout, or shared where the server
-    declares every offered tool read-only."""
-    fixture: Annotated[Path | None, Parameter(group=_SERVER)] = None
-    """A directory to copy for every rollout; its place is written {workdir} in the command."""
-    tools: Annotated[tuple[str, ...], Parameter(group=_SERVER, consume_multiple=True)] = ()
-    """Offer only these tools."""
-    exclude_tools: Annotated[tuple[str, ...], Parameter(group=_SERVER, consume_multiple=True)] = ()
-    """Offer all tools but these."""
-    allow_destructive: Annotated[bool, Parameter(group=_SERVER, negative="")] = False
-    """Also offer tools that the server marks as destructive or as reaching the open world."""
-    resources: Annotated[bool, Parameter(group=_SERVER, negative="")] = False
-    """Offer the server's resources through a tool that reads them."""
-    env: Annotated[tuple[str, ...], Parameter(group=_SERVER)] = ()
-    """NAME=VALUE for the server's environment; ${OTHER} in the value is looked up here."""
-    header: Annotated[tuple[str, ...], Parameter(group=_SERVER)] = ()
-    """NAME=VALUE, an HTTP header; write secrets as ${VARIABLE}."""
-    bearer: Annotated[str | None, Parameter(group=_SERVER)] = None
-    """Name of the environment variable that holds a bearer token."""
-    concurrency_per_server: Annotated[int | None, Parameter(group=_SERVER)] = None
-    """Calls in flight at once per server."""
-    calls_per_second: Annotated[float | None, Parameter(group=_SERVER)] = None
-    """Calls started per second per server."""
-    call_timeout: Annotated[float, Parameter(group=_SERVER)] = 30.0
-    """Seconds for one call."""
+SCHEMA = "schema"
+"""The name of an author that is no language model: scenarios are made from the tools' schemas."""
+_GENERATED = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +46,23 @@ class TaskOptions:
     """What is asked of the model and how it is scored."""
 
     scenarios: Annotated[Path | None, Parameter(group=_TASK)] = None
-    """A JSONL file of scenarios; made from the tools' schemas unless given."""
+    """A JSONL file of scenarios. Unless given they are made: with `--reward ruler` or `--author` by a language model, else from
+    the tools' schemas."""
     reward: Annotated[str | None, Parameter(group=_TASK)] = None
     """A function of (trajectory, scenario), as module:function, or `ruler`: a judge. The expected call is compared unless given."""
-    generate: Annotated[int, Parameter(group=_TASK)] = 300
-    """How many scenarios to make."""
+    about: Annotated[str | None, Parameter(group=_TASK)] = None
+    """What the agent is for, in words, for the author of the scenarios."""
+    written: Annotated[Path | None, Parameter(group=_TASK)] = None
+    """File that the author's scenarios are kept in, and taken from the next time. Default: scenarios-SERVER.jsonl."""
+    imitate: Annotated[bool, Parameter(group=_TASK, negative="")] = False
+    """Fine-tune first on what the reference did well in its dry run, as with `--warm-start`."""
     hint: Annotated[tuple[str, ...], Parameter(group=_TASK)] = ()
     """parameter=value: something real on the server, such as repo_path=/srv/repo; may come several times."""
     examples: Annotated[int | None, Parameter(group=_TASK)] = None
     """Worked examples in the prompt. Default: 4, over as many tools as can be, for a model without
-    tools in its chat template; else none."""
+    tools in its chat template; else none, as with --imitate."""
     max_turns: Annotated[int | None, Parameter(group=_TASK)] = None
-    """Model calls per rollout. Default: 1 for generated scenarios, which ask for one call, else 8."""
+    """Model calls per rollout. Default: 1 for scenarios made from schemas, which ask for one call, else 8."""
     system: Annotated[str, Parameter(group=_TASK)] = ""
     """System text."""
 
@@ -91,16 +70,19 @@ class TaskOptions:
 def train_mcp(
     *servers: str,
     task: Annotated[TaskOptions, Parameter(name="*")] = TaskOptions(),
-    server: Annotated[ServerOptions, Parameter(name="*")] = ServerOptions(),
+    server: Annotated[ServerOptions, Parameter(name="*")] = ServerOptions(),  # noqa: B008 - frozen
+    author: Annotated[AuthorOptions, Parameter(name="*")] = AuthorOptions(),  # noqa: B008
     judge: Annotated[JudgeOptions, Parameter(name="*")] = JudgeOptions(),  # noqa: B008
     options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions(),  # noqa: B008
 ) -> int:
     """Train a model to use the tools of MCP servers.
 
-    Without a scenarios file, requests and the calls that answer them are made from the tools' own schemas.
+    Without a scenarios file, requests and the calls that answer them are made from the tools' own schemas; with `--reward ruler`
+    they are written by a language model that looks at the server, and tried before they are used.
 
     ```console
     $ art train mcp "python -m mcp_server_time" --model smollm2-135m
+    $ art train mcp "mcp-server-sqlite --db-path shop.db" --reward ruler --judge openai/gpt-5-mini
     ```
 
     Parameters
@@ -110,45 +92,96 @@ def train_mcp(
     """
     if options.resume is not None:
         raise InputError(f"a run goes on with: art train --resume {options.resume}")
-    defaults = _defaults(generated=task.scenarios is None, timed=not options.deterministic)
+    writer = _writer(task, author, judge)
+    by_schema = task.scenarios is None and writer is None
+    reward_record = _reward(task.reward or (RULER if writer else None), judge, by_schema=by_schema)
+    defaults = _defaults(by_schema=by_schema, timed=not options.deterministic)
     config = options.config(defaults)
-    reward_record = judge.record(task.reward or _REWARD) | ({} if task.reward else {"options": {}})
-    reward = make_reward(reward_record)
+    make_reward(reward_record)
     given = load_scenarios(task.scenarios) if task.scenarios is not None else None
-    settings = _agent_options(servers, server, task)
     examples = _example_count(task, options.model or DEFAULT_MODEL)
+    turns = task.max_turns if task.max_turns is not None else 1 if by_schema else 8
     shown = Progress(quiet=options.quiet, as_json=options.json_output)
-    agent = McpAgent(**settings)
-    catalog = asyncio.run(_discover(agent))
-    if server.isolation is None and catalog.read_only and not agent.uses_workdir:
-        settings["isolation"] = "shared"
-    _show(shown, agent.servers, catalog, settings["isolation"])
+    found = find(servers, server, shown, look=writer is not None, max_turns=turns, system=task.system or None)
+    origin: dict[str, Any] = {"reward": reward_record}
     parts: dict[str, Sequence[Scenario]]
-    if given is None:
-        parts = _make_scenarios(catalog, task, config, shown)
-        worked = worked_examples(parts["scenarios"], examples, seed=config.seed) if examples else []
-        settings["examples"] = [_worked(scenario) for scenario in worked]
-    else:
+    if given is not None:
         parts = {"scenarios": given}
+    elif writer is not None:
+        made = _written(writer, found, task, judge, shown)
+        options = imitating(options, made) if task.imitate else options
+        origin |= {"written": made.to_record(), "reward": judged_with(reward_record, made)}
+        parts = split_written(made.scenarios, config)
+    else:
+        parts = _make_scenarios(found.catalog, task, author.generate or _GENERATED, config, shown)
+    worked = _worked_examples(parts["scenarios"], examples, config.seed, most=task.examples is None)
+    settings = found.settings | ({"examples": worked} if worked else {})
     return run_training(
         McpAgent(**settings),
         parts["scenarios"],
-        reward,
+        make_reward(origin["reward"]),
         options=options,
         base=defaults,
         validation=parts.get("validation"),
         test=parts.get("test"),
-        origin={"agent": {"kind": "mcp", **settings}, "reward": reward_record},
+        origin={"agent": {"kind": "mcp", **settings}, **origin},
         progress=shown,
     )
 
 
-def _defaults(*, generated: bool, timed: bool) -> TrainConfig:
+def _writer(task: TaskOptions, options: AuthorOptions, judge: JudgeOptions) -> Author | None:
+    """Who writes the scenarios; None if nobody has to.
+
+    Raises:
+        InputError: an option that has no effect.
+    """
+    wanted = {name: value for name, value in asdict(options).items() if value is not None}
+    for name in ("about", "written", "imitate"):
+        if value := getattr(task, name):
+            wanted[name] = value
+    if task.scenarios is not None:
+        if wanted:
+            raise InputError(f"--{_option(wanted)} has no effect with --scenarios {task.scenarios}: they are written")
+        return None
+    if options.author != SCHEMA and (options.author or task.reward == RULER):
+        return author_of(options, judge)
+    wanted = {name: value for name, value in wanted.items() if name not in ("author", "generate")}
+    if wanted:
+        raise InputError(f"--{_option(wanted)} has no effect without an author: --author provider/model or model@URL")
+    return None
+
+
+def _option(names: Mapping[str, Any]) -> str:
+    return next(iter(names)).replace("_", "-")
+
+
+def _reward(reward: str | None, judge: JudgeOptions, *, by_schema: bool) -> dict[str, Any]:
+    """What run.toml keeps of the reward. Where scenarios say which call is right, that is measured beside a judge."""
+    if reward is None:
+        return judge.record(_REWARD) | {"options": {}}
+    if reward == RULER and by_schema and judge.check is None:
+        judge = replace(judge, check=_CHECK, combine="beside")
+    return judge.record(reward)
+
+
+def _written(writer: Author, found: Found, task: TaskOptions, judge: JudgeOptions, shown: Progress) -> Made:
+    return make_written(
+        writer,
+        found.brief(task.about),
+        task.written or found.file,
+        agent={"kind": "mcp", **found.settings},
+        judge=judge,
+        turns=found.settings["max_turns"],
+        shown=shown,
+    )
+
+
+def _defaults(*, by_schema: bool, timed: bool) -> TrainConfig:
     """What suits short, checkable calls on a laptop: many siblings compared, few trained, little made of hair-breadth
     differences in partial credit, and samples cool enough that a small model's slips do not hide its decisions.
 
     Without ``timed`` there is no limit on the time the run takes."""
-    if not generated:
+    if not by_schema:
         return TrainConfig()
     return TrainConfig.build(
         rollout={
@@ -166,48 +199,6 @@ def _defaults(*, generated: bool, timed: bool) -> TrainConfig:
     )
 
 
-def _agent_options(servers: Sequence[str], server: ServerOptions, task: TaskOptions) -> dict[str, Any]:
-    """The arguments of ``McpAgent`` as plain values, so that run.toml can hold them."""
-    turns = task.max_turns if task.max_turns is not None else 1 if task.scenarios is None else 8
-    settings: dict[str, Any] = {
-        "servers": [_with_options(item, server).to_entry() for item in parse_servers(list(servers))],
-        "isolation": server.isolation or "rollout",
-        "max_turns": turns,
-        "call_timeout": server.call_timeout,
-    }
-    optional = {
-        "fixture": str(server.fixture) if server.fixture else None,
-        "tools": list(server.tools) or None,
-        "exclude_tools": list(server.exclude_tools) or None,
-        "allow_destructive": server.allow_destructive or None,
-        "resources": server.resources or None,
-        "system": task.system or None,
-    }
-    return settings | {name: value for name, value in optional.items() if value is not None}
-
-
-def _with_options(item: Server, options: ServerOptions) -> Server:
-    """A server with what the command line adds to it."""
-    more: dict[str, Any] = {
-        "env": {**item.env, **_pairs(options.env, "--env")},
-        "headers": {**item.headers, **_pairs(options.header, "--header")},
-        "bearer": options.bearer or item.bearer,
-        "concurrency": options.concurrency_per_server or item.concurrency,
-        "calls_per_second": options.calls_per_second or item.calls_per_second,
-    }
-    return replace(item, **more)
-
-
-def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    pairs = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise InputError(f"{option} {text!r} is not of the form NAME=VALUE")
-        pairs[name] = value
-    return pairs
-
-
 def _example_count(task: TaskOptions, model: str) -> int:
     """How many worked examples to show.
 
@@ -220,7 +211,7 @@ def _example_count(task: TaskOptions, model: str) -> int:
         if task.examples < 0:
             raise InputError(f"--examples {task.examples} must be 0 or more")
         return task.examples
-    if task.scenarios is not None:
+    if task.scenarios is not None or task.imitate:
         return 0
     from art_core.models.load import load_tokenizer
     from art_core.rendering.renderer import Renderer
@@ -228,29 +219,10 @@ def _example_count(task: TaskOptions, model: str) -> int:
     return 0 if Renderer(load_tokenizer(model)).native_tools else _EXAMPLES
 
 
-async def _discover(agent: McpAgent) -> Catalog:
-    try:
-        return await agent.listing()
-    finally:
-        await agent.close()
-
-
-def _show(shown: Progress, servers: Sequence[Server], catalog: Catalog, isolation: str) -> None:
-    for server in servers:
-        shown.note(f"server {server.name}: {server.shown}")
-    if isolation == "shared" and catalog.read_only:
-        shown.note(
-            "every offered tool is declared read-only: one session serves all rollouts (--isolation rollout: one each)"
-        )
-    shown.tools(catalog.specs, source=" and ".join(server.name for server in servers))
-    for tool in catalog.withheld:
-        shown.note(f"withheld: {tool.name}: {tool.withheld}")
-
-
 def _make_scenarios(
-    catalog: Catalog, task: TaskOptions, config: TrainConfig, shown: Progress
+    catalog: Catalog, task: TaskOptions, count: int, config: TrainConfig, shown: Progress
 ) -> dict[str, Sequence[Scenario]]:
-    made = generate(catalog.specs, task.generate, seed=config.seed, hints=parse_hints(task.hint))
+    made = generate(catalog.specs, count, seed=config.seed, hints=parse_hints(task.hint))
     for tool, reason in made.skipped.items():
         shown.warn(f"no scenarios for tool {tool}: {reason}")
     for parameter in made.unhinted:
@@ -265,6 +237,24 @@ def _make_scenarios(
     return {"scenarios": balanced(parts.train), "validation": parts.validation, "test": parts.test}
 
 
-def _worked(scenario: Scenario) -> dict[str, Any]:
-    call = scenario.expected["calls"][0]
-    return {"request": scenario.input, "tool": call["name"], "arguments": call["arguments"]}
+def _worked_examples(train: Sequence[Scenario], count: int, seed: int, *, most: bool) -> list[dict[str, Any]]:
+    """Requests of training scenarios, each with the call that answers it, or the first one that the reference made.
+
+    Args:
+        most: ``count`` is the most of what there is.
+
+    Raises:
+        InputError: there are fewer, and not ``most``.
+    """
+    tried = [
+        replace(one, expected={"calls": one.metadata[TRIED]["calls"][:1]}) if TRIED in one.metadata else one
+        for one in train
+    ]
+    if most:
+        count = min(count, sum(bool((one.expected or {}).get("calls")) for one in tried) if count else 0)
+    worked = worked_examples(tried, count, seed=seed) if count else []
+    return [
+        {"request": one.input, "tool": call["name"], "arguments": call["arguments"]}
+        for one in worked
+        for call in one.expected["calls"][:1]
+    ]

@@ -46,6 +46,11 @@ integration = Integration(
             command="art_integrations.mcp.cli:train_mcp",
             help="Train a model to use the tools of an MCP server.",
         ),
+        Verb(
+            path=("scenarios", "mcp"),
+            command="art_integrations.mcp.cli_scenarios:scenarios_mcp",
+            help="Write scenarios for the tools of an MCP server.",
+        ),
     ),
     scenario_sources={"mcp": make_scenarios},
 )

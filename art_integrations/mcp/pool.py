@@ -8,7 +8,8 @@ never sent twice, unless the tool says that this changes nothing and the session
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from .commands import Server
 from .connection import Connection
 from .hooks import Hooks
 from .results import CallFailure, ToolResult, from_call, from_resource
+from .surroundings import look_around
 from .throttle import Throttle
 
 __all__ = ["Isolation", "Lease", "PoolOptions", "Runtime"]
@@ -84,9 +86,8 @@ class Runtime:
 
     async def discover(self, server: Server, workdir: Path | None, *, resources: bool) -> Discovered:
         """What a server offers, asked in a session of its own."""
-        connection, tools = await self.connect(server, workdir)
         found: dict[str, list[dict[str, Any]]] = {"resources": [], "resource_templates": []}
-        try:
+        async with self._visiting(server, workdir) as (connection, tools):
             if resources and "resources" in connection.capabilities:
                 for kind in found:
                     try:
@@ -96,11 +97,25 @@ class Runtime:
                             raise InputError(
                                 f"MCP server {server.name!r} does not list its {kind}: {failure}"
                             ) from failure
-        finally:
-            await connection.close()
         return Discovered(
             server=server.name, tools=tools, resources=found["resources"], templates=found["resource_templates"]
         )
+
+    async def look_around(self, server: Server, workdir: Path | None, tools: Sequence[ListedTool]) -> list[str]:
+        """What a server has to ask about, see ``surroundings``; asked in a session of its own."""
+        async with self._visiting(server, workdir) as (connection, _):
+            return await look_around(connection, tools, timeout=self.options.call_seconds)
+
+    @asynccontextmanager
+    async def _visiting(
+        self, server: Server, workdir: Path | None
+    ) -> AsyncIterator[tuple[Connection, list[dict[str, Any]]]]:
+        """A session of one's own with a server, and its tools."""
+        connection, tools = await self.connect(server, workdir)
+        try:
+            yield connection, tools
+        finally:
+            await connection.close()
 
     async def borrow(self) -> Slot:
         """A slot for one rollout, to be given back; waits while the pool is in use."""

@@ -115,10 +115,13 @@ class Server:
     def answer(self, method, params):
         if method == "initialize":
             info = {"name": "rich", "version": "1"}
-            capabilities = {"tools": {"listChanged": True}, "resources": {}}
+            capabilities = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
             return {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
         if method == "tools/list":
             return self.page(self.tools, "tools", params)
+        if method == "prompts/list":
+            arguments = [{"name": "month", "required": True}]
+            return {"prompts": [{"name": "review", "description": "Look back on a month", "arguments": arguments}]}
         if method == "resources/list":
             items = [{"uri": "note:///one", "name": "one", "description": "The first note"}]
             return {"resources": [*items, {"uri": "note:///logo", "name": "logo", "mimeType": "image/png"}]}
