@@ -63,7 +63,7 @@ async def make_scenarios(
     author: Any,
     brief: Brief,
     count: int,
-    path: Path,
+    path: str | Path,
     *,
     dry_run: DryRun | None = None,
     on_written: Callable[[int, int], None] = lambda done, of: None,
@@ -81,7 +81,7 @@ async def make_scenarios(
         InputError: ``count`` is not positive, or the file or the directory holds something of another origin.
     """
     asker = author if isinstance(author, Asker) else Asker(find_judge(author), Bounds())
-    shelf = Shelf.open(path, brief)
+    shelf = Shelf.open(Path(path), brief)
     left_out: Counter[str] = Counter()
     tried, written = Tried(), Written()
     for _ in range(_ROUNDS if dry_run else 1):
@@ -97,7 +97,7 @@ async def make_scenarios(
     usable = [scenario for scenario in shelf.kept if scenario.id not in tried.untried][:count]
     return Made(
         scenarios=usable,
-        path=path,
+        path=shelf.path,
         left_out=left_out,
         refused=shelf.refused,
         untried=tried.untried,

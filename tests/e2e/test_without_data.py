@@ -18,9 +18,17 @@ from tests.servers.roles import Roles, roles_server, said
 from tests.tiny import save_tiny
 
 SERVER = f"{sys.executable} {Path(__file__).parents[1] / 'servers' / 'rich_server.py'}"
-SMALL = (
-    "--validation 3 --test 6 --scenarios-per-step 2 --group-size 3 --max-tokens 8 --steps 1 --name r --generate 20 --json"
-).split()
+OPTIONS = {
+    "validation": 3,
+    "test": 6,
+    "scenarios-per-step": 2,
+    "group-size": 3,
+    "max-tokens": 8,
+    "steps": 1,
+    "generate": 20,
+    "name": "r",
+}
+SMALL = ["--json", *(word for name, value in OPTIONS.items() for word in (f"--{name}", str(value)))]
 
 
 def sums(wanted, prompt):
@@ -96,7 +104,9 @@ def test_scenarios_alone_are_a_file_to_edit_and_to_train_on(art, model, tmp_path
     assert (told["file"], told["scenarios"], told["refused"]) == ("scenarios-rich_server.jsonl", 12, 0)
     prompt = art.server.requests[0]["messages"][-1]["content"]
     assert "What is there; ask about nothing else:\n" in prompt
-    code, out, err = art("scenarios", "mcp", SERVER, "--author", "BIG", "--generate", "14", "--reference", "none", "--json")
+    code, out, err = art(
+        "scenarios", "mcp", SERVER, "--author", "BIG", "--generate", "14", "--reference", "none", "--json"
+    )
     assert json.loads(out)["scenarios"] == 14
 
 
@@ -151,7 +161,10 @@ def test_a_budget_that_the_dry_run_uses_up_ends_before_a_run_begins(art, model, 
         (["train", "mcp", SERVER, "--scenarios", "s.jsonl", "--about", "x"], "--about has no effect with --scenarios"),
         (["train", "task", "x"], "a task in words needs --judge"),
         (["train", "task", " ", "--judge", "BIG"], "say in a few words what the assistant is for"),
-        (["train", "task", "x", "--judge", "BIG", "--author-price", "free"], "author price 'free' is not of the form IN,OUT"),
+        (
+            ["train", "task", "x", "--judge", "BIG", "--author-price", "free"],
+            "author price 'free' is not of the form IN,OUT",
+        ),
         (["train", "task", "x", "--judge", "BIG", "--author-budget", "1"], "needs price"),
         (["train", "task", "x", "--judge", "BIG", "--price", "m=1,2"], "has no effect without --compare"),
         (["scenarios", "task", "x"], "say who writes the scenarios"),

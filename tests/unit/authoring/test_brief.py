@@ -62,7 +62,10 @@ def test_another_job_other_tools_or_other_facts_make_another_brief():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"about": " "}, "say in a few words what the assistant is for"), ({"about": "x", "turns": 0}, "at least 1 message")],
+    [
+        ({"about": " "}, "say in a few words what the assistant is for"),
+        ({"about": "x", "turns": 0}, "at least 1 message"),
+    ],
 )
 def test_a_brief_of_nothing_is_refused(options, message):
     with pytest.raises(InputError, match=message):

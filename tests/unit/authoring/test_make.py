@@ -42,7 +42,9 @@ async def agent(scenario, session):
     turn = await session.turn([Message(role="user", content=scenario.input)])
     for call in turn.reply.tool_calls:
         arguments = json.loads(call.arguments)
-        session.record_tool(ToolEvent(turn=turn.id, call_id=call.id, name=call.name, arguments=arguments, result="here"))
+        session.record_tool(
+            ToolEvent(turn=turn.id, call_id=call.id, name=call.name, arguments=arguments, result="here")
+        )
     return turn.reply.text
 
 
@@ -124,7 +126,9 @@ async def test_a_grade_that_is_missing_leaves_a_scenario_untried(tmp_path):
     made = await make(tmp_path, Author(), 1, dry_run=dry_run(tmp_path, grader=Ruler(broken, attempts=1)))
     assert (made.scenarios, list(made.untried.values())) == (
         [],
-        ["it has no grade: judge: broken gave no usable reply in 1 attempts: the reply holds no JSON that can be read: no idea"],
+        [
+            "it has no grade: judge: broken gave no usable reply in 1 attempts: the reply holds no JSON that can be read: no idea"
+        ],
     )
     assert made.grader.unscored == 1
 
@@ -141,7 +145,10 @@ async def test_a_judge_that_grades_decides_from_half_on(tmp_path, score, usable)
 
 async def test_a_reference_that_can_do_nothing_ends_in_a_shortfall_after_three_rounds(tmp_path):
     made = await make(
-        tmp_path, Author(), 2, dry_run=dry_run(tmp_path, policy=ScriptedPolicy(lambda *given: Message(role="assistant")))
+        tmp_path,
+        Author(),
+        2,
+        dry_run=dry_run(tmp_path, policy=ScriptedPolicy(lambda *given: Message(role="assistant"))),
     )
     assert made.shortfall == (
         f"0 of 2 scenarios can be used: 6 were refused by the dry run and are in {tmp_path / 's.refused.jsonl'}"

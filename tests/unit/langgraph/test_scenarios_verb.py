@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+
 from art_core.cli.main import main
 from art_core.scenario import load_scenarios
 from tests.servers.roles import Roles, roles_server
