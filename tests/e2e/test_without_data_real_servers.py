@@ -27,7 +27,7 @@ def test_a_reference_answers_what_was_written_for_a_real_server(name, calls, tmp
         place.write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with roles_server(world.roles()) as server:
-        words = [*world.server(ROOT), *world.options, "--fixture", str(tmp_path / "fixture")]
+        words = [*world.verb(ROOT)[1:], *world.options[2:], "--fixture", str(tmp_path / "fixture")]
         code = main(["scenarios", "mcp", *words, "--author", f"m@{server.url}", "--generate", "20", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert (code, told["scenarios"], told["refused"], told["untried"]) == (0, 20, 0, 0)

@@ -1,4 +1,4 @@
-"""The worlds of ``benchmarks.mcp_rl``: their programs write, do, judge and check the same questions."""
+"""The worlds of ``benchmarks.without_data``: their programs write, do, judge and check the same questions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rollout(question, *, answer, error=None):
     return Trajectory(rollout_id="r", scenario=Scenario("s", question.text), events=events, output=answer)
 
 
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name", [*SEVERAL, "notes"])
 def test_no_question_is_like_another(name):
     known = Known()
     for question in WORLDS[name].questions:
@@ -61,7 +61,10 @@ def test_what_all_attempts_did_alike_counts_for_each():
 def test_the_check_is_another_one_than_the_judge(name):
     question = WORLDS[name].questions[0]
     scenario = Scenario("s", question.text)
-    right, guessed = rollout(question, answer=question.answer), Trajectory(rollout_id="r", scenario=scenario, output=question.answer)
+    right, guessed = (
+        rollout(question, answer=question.answer),
+        Trajectory(rollout_id="r", scenario=scenario, output=question.answer),
+    )
     failed, silent = rollout(question, answer=question.answer, error="tool_error"), rollout(question, answer="Hm.")
     assert [check(one, scenario).success for one in (right, guessed, failed, silent)] == [True, False, False, False]
 
@@ -88,3 +91,25 @@ def test_the_check_is_another_one_than_the_judge(name):
 )
 def test_a_question_about_times_is_judged_by_its_call(request_, attempt_, grade):
     assert WORLDS["time"].roles().grades(f"[user]\n{request_}", f"[assistant]\n{attempt_}") == grade
+
+
+@pytest.mark.parametrize(
+    ("answer", "grade", "success"),
+    [
+        ("- {a}\n- {b}", 1.0, True),
+        ("{a}.\n\n{b}", 1.0, True),
+        ("- {b}\n- {a}", 1.0, False),
+        ("- {a}", 0.5, False),
+        ("- {a}\n- {b}\n- Nobody: rest\n- Nobody: sleep", 0.5, False),
+        ("- Nobody: {a_task}\n- {b}", 0.75, False),
+        ("", 0.0, False),
+    ],
+)
+def test_a_list_of_action_items_is_judged_by_its_lines(answer, grade, success):
+    world = WORLDS["notes"]
+    question = next(one for one in world.questions if one.difficulty == 3)
+    first, second = (line.removeprefix("- ") for line in question.answer.splitlines())
+    said = answer.format(a=first, b=second, a_task=first.partition(": ")[2])
+    assert world.roles().grades(f"[user]\n{question.text}", f"[assistant]\n{said}") == grade
+    scenario = Scenario("s", question.text)
+    assert check(Trajectory(rollout_id="r", scenario=scenario, output=said), scenario).success is success

@@ -1,6 +1,7 @@
-"""MCP without data, on real servers: scenarios, dry run, judge, training, and what the held-out scenarios say, by an independent check.
+"""Training without data, on real servers and on a task in words: scenarios, dry run, judge, training, and what an independent check says of
+the held-out scenarios.
 
-    python -m benchmarks.mcp_rl memory --seed 0 --out DIRECTORY [-- options of art train mcp]
+    python -m benchmarks.without_data memory --seed 0 --out DIRECTORY [options of art train]
 
 Programs stand in for the language models, behind real HTTP (``benchmarks.worlds``). The servers are those of ``make servers``. What the run
 does is shown on standard error; standard output is its summary as JSON.
@@ -24,15 +25,15 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run one world once; returns the exit code of ``art train mcp``."""
-    parser = argparse.ArgumentParser(description="MCP without data, on a real server.")
+    """Run one world once; returns the exit code of ``art train``."""
+    parser = argparse.ArgumentParser(description="Training without data.")
     parser.add_argument("world", choices=WORLDS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, help="a directory for the scenarios and the run")
     parser.add_argument("--servers", type=Path, default=SERVERS, help="where the servers are installed")
     arguments, more = parser.parse_known_args()
     world, out = WORLDS[arguments.world], arguments.out.resolve()
-    words = [*world.server(arguments.servers.resolve()), *world.options]
+    words = [*world.verb(arguments.servers.resolve()), *world.options]
     if world.files:
         words += ["--fixture", str(_fixture(out / "fixture", world.files))]
     if world.questions:
