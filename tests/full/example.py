@@ -37,6 +37,7 @@ KNOWN = {
     "support": Example(
         folder="langgraph_support", agent=["langgraph", "support_bot.graph:graph"], settings="support.toml"
     ),
+    "email": Example(folder="email_agent", agent=["python", "mail_agent.agent:run"], settings="email.toml"),
 }
 
 

@@ -1,6 +1,6 @@
 """The driver of ``make test-full``: what takes minutes, in bounded parts, with one dated record of what came out.
 
-    python tests/full/run.py [--only slow demo support servers oldest] [--seeds 0 1 2]
+    python tests/full/run.py [--only slow demo support email servers oldest] [--seeds 0 1 2]
 
 The parts: tests marked ``slow``; whole demos and the examples, one per seed; the slow tests in files named ``*real_servers*``,
 which need what ``tests.servers.install`` builds. Every part runs in a process group of its own that is ended when its time is
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ["support"]
+EXAMPLES = ["support", "email"]
 PARTS = ["slow", "demo", *EXAMPLES, "servers", "oldest"]
 DEMO = ["train", "mcp", "python -m mcp_server_time", "--model", "smollm2-135m", "--json"]
 
