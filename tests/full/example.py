@@ -18,7 +18,7 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ART = str(Path(sys.executable).parent / "art")
-COLLECT = ["--scenarios", "questions.jsonl", "--reward", "checks:score", "--limit", "120"]
+COLLECT = ["--scenarios", "questions.jsonl", "--reward", "checks:score"]
 STARTING_S = 60.0
 
 
@@ -29,15 +29,22 @@ class Example:
     folder: str
     agent: list[str]
     """Its kind and where it is, for ``art collect``."""
+    collected: int
+    """How many questions are collected."""
     settings: str
     """The file for ``art train``."""
 
 
 KNOWN = {
     "support": Example(
-        folder="langgraph_support", agent=["langgraph", "support_bot.graph:graph"], settings="support.toml"
+        folder="langgraph_support",
+        agent=["langgraph", "support_bot.graph:graph"],
+        collected=120,
+        settings="support.toml",
     ),
-    "email": Example(folder="email_agent", agent=["python", "mail_agent.agent:run"], settings="email.toml"),
+    "email": Example(
+        folder="email_agent", agent=["python", "mail_agent.agent:run"], collected=200, settings="email.toml"
+    ),
 }
 
 
@@ -51,7 +58,8 @@ def main() -> int:
     here = EXAMPLES / example.folder
     with stand_in(here) as url:
         environment = {**os.environ, "OPENAI_BASE_URL": url}
-        collect = [ART, "collect", *example.agent, *COLLECT, "--out", str(out / "collected"), "--quiet"]
+        collect = [ART, "collect", *example.agent, *COLLECT, "--limit", str(example.collected)]
+        collect += ["--out", str(out / "collected"), "--quiet"]
         subprocess.run(collect, cwd=here, env=environment, stdout=sys.stderr, check=True)
         train = [ART, "train", example.settings, "--warm-start", str(out / "collected"), "--out", str(out)]
         words = [*train, "--seed", str(arguments.seed), "--json"]

@@ -28,14 +28,15 @@ def client() -> OpenAI:
 
 
 def search_emails(inbox: str, keywords: str, sent_after: str = "", sent_before: str = "", sender: str = "") -> str:
-    """The messages that match, one a line."""
+    """The messages that match, one a line; those that the owner of the mailbox sent are from me."""
     for name, value in (("sent_after", sent_after), ("sent_before", sent_before)):
         if value and not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
             return f"{name} {value!r} is not a date such as 2027-03-31"
     found = mailbox.search(inbox, keywords, sent_after, sent_before, sender)
-    lines = (
-        f"{one['id']} {one['sent'][:10]} {one['sender']}: {one['subject']} | {_line(one['snippet'])}" for one in found
-    )
+    lines = []
+    for one in found:
+        sender = "me" if one["sender"] == inbox else one["sender"]
+        lines.append(f"{one['id']} {one['sent'][:10]} {sender}: {one['subject']} | {_line(one['snippet'])}")
     return "\n".join(lines) or "nothing found"
 
 

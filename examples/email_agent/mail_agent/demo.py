@@ -21,6 +21,8 @@ SEED = 2027
 YEAR = 2027
 THREADS = 80
 """Of each plot."""
+ASIDES = 0.1
+"""The share of messages that also tell something else."""
 NOTES, LETTERS = 620, 60
 """Messages that tell nothing: of staff, and of suppliers to many."""
 
@@ -228,7 +230,7 @@ def _message(sent: datetime, people: Sequence[Person], subject: str, said: str, 
     words = {"to": recipients[0].first, "sender": sender.first}
     lines = (
         draw.choice(text.GREETINGS).format(**words),
-        " ".join(filter(None, (said, draw.choice(text.ASIDES)))),
+        f"{said} {draw.choice(text.ASIDES)}" if draw.random() < ASIDES else said,
         draw.choice(text.CLOSINGS).format(**words),
     )
     return Message(

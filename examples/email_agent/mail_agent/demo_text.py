@@ -98,15 +98,13 @@ HOUSES = ("Hotel", "Inn", "House", "Court", "Lodge", "Palace", "Rooms", "Gardens
 GREETINGS = ("Hello {to},", "Dear {to},", "Hi {to},", "{to},")
 CLOSINGS = ("Best, {sender}", "Regards, {sender}", "Many thanks, {sender}", "{sender}")
 ASIDES = (
-    "",
-    "",
-    "",
     "I am at my desk until five.",
     "The printer is broken again.",
     "Sorry for the late reply.",
     "It is raining here without end.",
     "More when we speak.",
 )
+"""What some messages say besides."""
 
 CHATTER = (
     ("Lunch", "who comes along to the {food} place at noon?"),

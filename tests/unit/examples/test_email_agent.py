@@ -26,7 +26,7 @@ from .serving import EXAMPLES, serving
 EXAMPLE = EXAMPLES / "email_agent"
 QUESTIONS = art.load_scenarios(EXAMPLE / "questions.jsonl")
 ROOM = QUESTIONS[0]
-"""In which room is the April review of Puffin? F184, says m0569."""
+"""In which room is the April review of Puffin? F184, says m0590."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def search(keywords="April review Puffin"):
     return [("search_emails", {"keywords": keywords})]
 
 
-def read(message_id="m0569"):
+def read(message_id="m0590"):
     return [("read_email", {"message_id": message_id})]
 
 
@@ -62,9 +62,9 @@ def test_the_programs_code_has_no_word_of_this_project():
 def test_the_mail_is_that_of_a_year_and_ten_people(example):
     messages, _ = example("mail_agent.demo").demo()
     boxes = Counter(address for one in messages for address in {one.sender, *one.recipients})
-    assert len(messages) == len({one.id for one in messages}) == 2192
+    assert len(messages) == len({one.id for one in messages}) == 2172
     assert (messages[0].sent[:7], messages[-1].sent[:7]) == ("2026-12", "2027-12")
-    assert all(460 <= boxes[f"{name.lower().replace(' ', '.')}@fernwell.example"] <= 530 for name in STAFF)
+    assert all(420 <= boxes[f"{name.lower().replace(' ', '.')}@fernwell.example"] <= 540 for name in STAFF)
 
 
 STAFF = ["Nora Lindqvist", "Oskar Wendt", "Paula Ferreira", "Quentin Moreau", "Rosa Almeida"]
@@ -88,7 +88,7 @@ def test_a_sum_a_number_or_a_code_stands_in_one_message_only(example):
 
 def test_a_search_wants_every_word_in_any_form_and_stays_in_one_mailbox(example):
     found = example("mail_agent.mailbox").search("wim.jansen@fernwell.example", "april PUFFIN reviews")
-    assert [one["id"] for one in found] == ["m0569", "m0572", "m0575"]
+    assert [one["id"] for one in found] == ["m0590", "m0598", "m0597"]
     assert example("mail_agent.mailbox").search("nora.lindqvist@fernwell.example", "april PUFFIN reviews") == []
     assert len(example("mail_agent.mailbox").search("wim.jansen@fernwell.example", "review")) == 10
 
@@ -97,7 +97,7 @@ def test_a_search_keeps_to_days_and_sender(example):
     inbox, asked = "umberto.conti@fernwell.example", example("mail_agent.mailbox").search
     assert len(asked(inbox, "invoice", sender="Corvo Metals")) == 8
     (one,) = asked(inbox, "invoice", "2027-02-09", "2027-02-10", "Corvo Metals")
-    assert (one["id"], one["sender"]) == ("m0261", "silas.gallo@corvo-metals.example")
+    assert (one["id"], one["sender"]) == ("m0254", "silas.gallo@corvo-metals.example")
 
 
 def test_a_search_takes_any_text(example):
@@ -107,10 +107,19 @@ def test_a_search_takes_any_text(example):
     assert found == [[], [], []]
 
 
+def test_what_one_sent_oneself_is_from_me(example):
+    told = example("mail_agent.agent").search_emails("wim.jansen@fernwell.example", "April review Puffin")
+    assert [line.split(":")[0] for line in told.splitlines()] == [
+        "m0590 2027-04-05 tilda.ekman@fernwell.example",
+        "m0598 2027-04-06 paula.ferreira@fernwell.example",
+        "m0597 2027-04-06 me",
+    ]
+
+
 def test_only_mail_of_ones_own_can_be_read(example):
     tool = example("mail_agent.agent").read_email
-    assert tool("wim.jansen@fernwell.example", "m0569").startswith("From tilda.ekman@fernwell.example, 2027-04-05\n")
-    assert tool("nora.lindqvist@fernwell.example", "m0569") == "no message 'm0569'"
+    assert tool("wim.jansen@fernwell.example", "m0590").startswith("From tilda.ekman@fernwell.example, 2027-04-05\n")
+    assert tool("nora.lindqvist@fernwell.example", "m0590") == "no message 'm0590'"
 
 
 def test_a_database_of_ones_own_takes_the_place_of_the_demo_mail(example, tmp_path, monkeypatch):
@@ -131,7 +140,7 @@ def test_a_database_of_ones_own_takes_the_place_of_the_demo_mail(example, tmp_pa
     ("call", "told"),
     [
         (("forward", {}), "there is no tool 'forward'"),
-        (("read_email", {"id": "m0569"}), "read_email does not take these arguments: id"),
+        (("read_email", {"id": "m0590"}), "read_email does not take these arguments: id"),
         (("read_email", {"message_id": 608}), "the arguments are to be an object of texts"),
         (
             ("search_emails", {"keywords": "x", "sent_after": "May"}),
@@ -196,22 +205,22 @@ def test_no_thread_and_no_message_is_in_two_parts():
     ("replies", "reward"),
     [
         (["It is in room F184."], 0.0),
-        ([final("It is in room F184.", "m0569")], 0.0),
+        ([final("It is in room F184.", "m0590")], 0.0),
         ([final("I don't know.")], 0.05),
-        ([search(), final("It is in room F184.", "m0569")], 0.05),
+        ([search(), final("It is in room F184.", "m0590")], 0.05),
         ([search(), final("I don't know.")], 0.15),
-        ([search(), read("m0572"), final("It is in room A100.", "m0572")], 0.05),
-        ([search(), read(), final("It is in room A100.", "m0569")], 0.25),
+        ([search(), read("m0597"), final("It is in room A100.", "m0597")], 0.05),
+        ([search(), read(), final("It is in room A100.", "m0590")], 0.25),
         ([search(), read(), *[search()] * 4], 0.3),
         ([search(), read(), final("I cannot tell.")], 0.35),
-        ([search(), read(), final("I do not know.", "m0569")], 0.55),
+        ([search(), read(), final("I do not know.", "m0590")], 0.55),
         ([search(), read(), "It is in room F184."], 0.8),
-        ([search(), read(), final("It is in room F184.", "m0572")], 0.8),
-        ([search(), read(), final("It is in room F184.", "m0569", "m0572")], 0.8),
-        ([read(), final("It is in room F184.", "m0569")], 0.9),
-        ([search(), read(), final("In f184.", "m0569")], 1.0),
-        ([search(), read(), final("It is in room AF184.", "m0569")], 0.25),
-        ([search(), read(), final("Room F184. " + "And so on. " * 10, "m0569")], 0.25),
+        ([search(), read(), final("It is in room F184.", "m0597")], 0.8),
+        ([search(), read(), final("It is in room F184.", "m0590", "m0597")], 0.8),
+        ([read(), final("It is in room F184.", "m0590")], 0.9),
+        ([search(), read(), final("In f184.", "m0590")], 1.0),
+        ([search(), read(), final("It is in room AF184.", "m0590")], 0.25),
+        ([search(), read(), final("Room F184. " + "And so on. " * 10, "m0590")], 0.25),
     ],
 )
 def test_the_reward_of_what_was_done_and_said(example, replies, reward):
@@ -236,9 +245,9 @@ def test_when_an_answer_states_a_fact(example, text, fact, stated):
     assert example("checks").states(text, fact) is stated
 
 
-RIGHT = [search(), read(), final("It is in room F184.", "m0569")]
+RIGHT = [search(), read(), final("It is in room F184.", "m0590")]
 LONGER = [search("Puffin"), *RIGHT]
-WRONG = [search(), final("It is in room A100.", "m0572")]
+WRONG = [search(), final("It is in room A100.", "m0597")]
 
 
 @pytest.mark.parametrize(("combine", "rewards"), [("beside", [1.0, 0.8, 0.3]), ("gate", [1.0, 0.8, 0.0])])
