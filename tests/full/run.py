@@ -1,8 +1,8 @@
 """The driver of ``make test-full``: what takes minutes, in bounded parts, with one dated record of what came out.
 
-    python tests/full/run.py [--only slow demo support servers oldest] [--seeds 0 1 2]
+    python tests/full/run.py [--only slow demo support email servers oldest] [--seeds 0 1 2]
 
-The parts: tests marked ``slow``; whole demos and the support example, one per seed; the slow tests in files named ``*real_servers*``,
+The parts: tests marked ``slow``; whole demos and the examples, one per seed; the slow tests in files named ``*real_servers*``,
 which need what ``tests.servers.install`` builds. Every part runs in a process group of its own that is ended when its time is
 up. A demo or an example succeeds only with the gain it promises, in the time it promises. The record is written after each part, so that
 an interrupted run leaves what it found. The exit code is 0 only if every part that ran succeeded.
@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ["slow", "demo", "support", "servers", "oldest"]
+EXAMPLES = ["support", "email"]
+PARTS = ["slow", "demo", *EXAMPLES, "servers", "oldest"]
 DEMO = ["train", "mcp", "python -m mcp_server_time", "--model", "smollm2-135m", "--json"]
 
 
@@ -80,7 +81,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Run the full tests.")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of the whole demos")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of whole demos and examples")
     return parser
 
 
@@ -97,12 +98,21 @@ def _parts(arguments: argparse.Namespace, folder: Path) -> Iterator[Part]:
             command = [art, *DEMO, "--seed", str(seed)]
             promise = Promise(gain=0.30, scenarios=60, seconds=720)
             yield Part(name=f"demo seed {seed}", command=command, seconds=3600, directory=directory, promise=promise)
-    if "support" in arguments.only:
-        for seed in arguments.seeds:
-            directory = folder / f"support-seed-{seed}"
-            command = [sys.executable, "-m", "tests.full.support", "--seed", str(seed), "--out", str(directory)]
+    for example in EXAMPLES:
+        for seed in arguments.seeds if example in arguments.only else ():
+            directory = folder / f"{example}-seed-{seed}"
+            command = [
+                sys.executable,
+                "-m",
+                "tests.full.example",
+                example,
+                "--seed",
+                str(seed),
+                "--out",
+                str(directory),
+            ]
             promise = Promise(gain=0.20, scenarios=60, seconds=720)
-            yield Part(name=f"support seed {seed}", command=command, seconds=3600, directory=ROOT, promise=promise)
+            yield Part(name=f"{example} seed {seed}", command=command, seconds=3600, directory=ROOT, promise=promise)
     if "servers" in arguments.only:
         command = [*pytest, "-m", "slow", "-k", "real_servers", "--timeout", "1800"]
         yield Part(name="servers", command=command, seconds=3600, directory=ROOT)

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import re
-import threading
-import time
-from pathlib import Path
 
 import pytest
-import uvicorn
 
 import art_core as art
 from art_core.trajectory.trajectory import ModelCall
 from art_integrations.langgraph import LangGraphAgent
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "langgraph_support"
+from .serving import EXAMPLES, serving
+
+EXAMPLE = EXAMPLES / "langgraph_support"
 
 
 @pytest.fixture(scope="module")
 def example():
-    """Imports a module of the example whose graph talks to the stand-in, which listens on loopback."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLE))
-        server = uvicorn.Server(uvicorn.Config(importlib.import_module("stand_in").app, port=0, log_level="error"))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        patch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port}/v1")
-        yield importlib.import_module
-        server.should_exit = True
-        thread.join()
+    """Imports a module of the example, whose graph talks to the stand-in."""
+    with serving("langgraph_support") as imported:
+        yield imported
 
 
 def production(example, questions):

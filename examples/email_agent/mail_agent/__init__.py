@@ -1,0 +1,1 @@
+"""The e-mail research agent of a maker of instruments."""
