@@ -26,7 +26,7 @@ def train(model, tmp_path, capsys, monkeypatch):
     def run(*words):
         small = {
             "--model": model,
-            "--generate": "60",
+            **({} if "--scenarios" in words else {"--generate": "60"}),
             "--test": "6",
             "--validation": "3",
             "--scenarios-per-step": "2",
