@@ -41,8 +41,8 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     os.chdir(out)
     with roles_server(world.roles()) as server:
-        judged = ["--reward", "ruler", "--judge", f"m@{server.url}"]
-        return art(["train", "mcp", *words, *judged, "--seed", str(arguments.seed), "--name", "run", "--json", *more])
+        words += ["--judge", f"m@{server.url}", "--seed", str(arguments.seed), "--name", "run", "--json"]
+        return art(["train", *words, *more])
 
 
 def _fixture(path: Path, files: Mapping[str, str]) -> Path:
