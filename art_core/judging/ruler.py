@@ -102,6 +102,12 @@ class Ruler:
         """Why no further group is scored; None while the budget lasts."""
         return self._asker.exhausted
 
+    @property
+    def measured_by(self) -> dict[str, str]:
+        """See ``rewards.protocol.ToldReward``."""
+        told = f"{self._asker.judge.name}, which graded each rollout by itself, by another prompt than it compared siblings with"
+        return {"success": told, "reward": told}
+
     def keep_in(self, directory: Path) -> None:
         """Remember answers there, unless a cache was given."""
         if not self._own_cache:

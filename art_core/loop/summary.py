@@ -7,6 +7,7 @@ from typing import Any
 
 from art_core.observe.adapters import accounts
 from art_core.observe.ledger import Ledger
+from art_core.rewards.protocol import ToldReward
 
 from .comparison import kept
 from .evaluate import Evaluation, gain
@@ -46,6 +47,7 @@ def conclude(run: TrainingRun, record: Mapping[str, Any], stop: Stop) -> RunResu
         "before": before.to_summary() if before else None,
         "after": after.to_summary() if after else None,
         "gain": difference.to_summary() if difference else None,
+        **({"measured_by": run.reward.measured_by} if isinstance(run.reward, ToldReward) else {}),
         **({"warm_start": _warm_start(record, warm, after)} if run.config.warm_start else {}),
         **({"compare": comparison} if comparison else {}),
         "best_step": chosen if checkpoint else None,

@@ -301,7 +301,8 @@ def _result(summary: Mapping[str, Any]) -> list[Any]:
             figures = ("", *figures[:1], *figures[2:])
         table.add_section()
         table.add_row("paired difference", *figures)
-    return [Text(""), table]
+    told = (summary.get("measured_by") or {}).get(gain.get("measure"))
+    return [Text(""), table, *([Text(f"Measured by {told}.", style="dim")] if told else [])]
 
 
 def _losses(summary: Mapping[str, Any]) -> list[Any]:

@@ -55,6 +55,8 @@ def verdict(summary: Mapping[str, Any], eval_rows: Sequence[Mapping[str, Any]]) 
         evidence = (
             f"The 95 % interval of the difference is {_range(measure, low, high)}, which includes no change at all."
         )
+    if told := (summary.get("measured_by") or {}).get(measure):
+        evidence += f" Measured by {told}."
     return Verdict(tone=tone, headline=headline, evidence=evidence, measure=measure, before=before, after=after)
 
 

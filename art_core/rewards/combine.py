@@ -13,7 +13,7 @@ from art_core.errors import InputError
 from art_core.trajectory.trajectory import Reward, Trajectory, TrajectoryGroup
 
 from .account import Account
-from .protocol import GroupReward, PaidReward, RewardFunction
+from .protocol import GroupReward, PaidReward, RewardFunction, ToldReward
 
 __all__ = ["Combined", "keep_check"]
 
@@ -59,6 +59,14 @@ class Combined:
     def budget(self) -> float | None:
         """See ``PaidReward``."""
         return self._judge.budget if isinstance(self._judge, PaidReward) else None
+
+    @property
+    def measured_by(self) -> dict[str, str]:
+        """See ``ToldReward``. Success is what the function says."""
+        name = getattr(self.check, "__name__", None) or type(self.check).__name__
+        judge = self._judge.measured_by["reward"] if isinstance(self._judge, ToldReward) else "the judge"
+        reward = judge if self._by == "beside" else f"{name}, and {judge}"
+        return {"success": f"{name}, in which the judge has no part", "reward": reward}
 
     def keep_in(self, directory: Path) -> None:
         """See ``PaidReward``."""

@@ -11,7 +11,7 @@ from art_core.trajectory.trajectory import Reward, Trajectory, TrajectoryGroup
 
 from .account import Account
 
-__all__ = ["CheckedReward", "GroupReward", "PaidReward", "RewardFunction", "RewardLike"]
+__all__ = ["CheckedReward", "GroupReward", "PaidReward", "RewardFunction", "RewardLike", "ToldReward"]
 
 RewardFunction = Callable[[Trajectory, Scenario], "float | Reward | Awaitable[float | Reward]"]
 """Sync (run in a worker thread) or async. Called while ``trajectory.environment`` is still open."""
@@ -54,6 +54,16 @@ class PaidReward(Protocol):
 
     async def close(self) -> None:
         """Close what is held open."""
+        ...
+
+
+@runtime_checkable
+class ToldReward(Protocol):
+    """A reward that does not score evaluations as it scores training."""
+
+    @property
+    def measured_by(self) -> dict[str, str]:
+        """``success`` and ``reward`` → who says so in an evaluation, to be put after "Measured by"."""
         ...
 
 

@@ -63,3 +63,8 @@ def test_an_aborted_run_says_what_is_missing():
 def test_a_validation_row_is_no_evidence():
     rows = [{"kind": "eval", "label": "before", "split": "validation", "success": 0.1}]
     assert verdict({}, rows).headline == "This run has no evaluation on held-out scenarios."
+
+
+def test_who_measured_is_told_where_it_is_not_the_training_reward():
+    summary = after(0.5, 0.2, 0.6) | {"measured_by": {"success": "right_calls", "reward": "a judge"}}
+    assert verdict(summary, []).evidence.endswith("more than chance explains. Measured by right_calls.")

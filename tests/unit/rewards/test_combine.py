@@ -94,3 +94,21 @@ async def test_a_judge_that_fails_leaves_all_that_it_was_asked_about_without_one
 def test_what_cannot_be_combined_is_told(options, message):
     with pytest.raises(InputError, match=message):
         art.Combined(art.Ruler(by_words(WORDS)), polite, **options)
+
+
+@pytest.mark.parametrize(
+    ("by", "reward"),
+    [
+        ("beside", "judge, which graded each rollout by itself, by another prompt than it compared siblings with"),
+        (
+            "gate",
+            "polite, and judge, which graded each rollout by itself, by another prompt than it compared siblings with",
+        ),
+    ],
+)
+def test_what_an_evaluation_is_measured_by_is_told(by, reward):
+    def judge(messages):
+        return ""
+
+    told = art.Combined(art.Ruler(judge), polite, by=by).measured_by
+    assert told == {"success": "polite, in which the judge has no part", "reward": reward}
