@@ -20,7 +20,7 @@ demo: $(DEMO_STAMP) ## Train a small model on a real MCP server, on this CPU.
 test: $(STAMP) ## The quick tests.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-full: $(STAMP) servers trl ## The slow tests, whole demos for three seeds, real servers; writes test-results/.
+test-full: $(STAMP) servers trl ## The slow tests, whole demos, examples, training without data, real servers; writes test-results/.
 	$(BIN)/art models get smollm2-135m
 	$(BIN)/python tests/full/run.py
 

@@ -26,8 +26,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ["support", "email"]
-PARTS = ["slow", "demo", *EXAMPLES, "servers", "oldest"]
 DEMO = ["train", "mcp", "python -m mcp_server_time", "--model", "smollm2-135m", "--json"]
 
 
@@ -51,6 +49,24 @@ class Part:
     directory: Path
     """Where it runs; its output is kept in the results folder."""
     promise: Promise | None = None
+
+
+DEMO_PROMISE = Promise(gain=0.30, scenarios=60, seconds=720)
+PROMISES = {
+    "support": Promise(gain=0.20, scenarios=60, seconds=720),
+    "email": Promise(gain=0.20, scenarios=60, seconds=720),
+    "time": Promise(gain=0.20, scenarios=60, seconds=840),
+    "memory": Promise(gain=0.20, scenarios=60, seconds=1080),
+    "notes": Promise(gain=0.20, scenarios=60, seconds=600),
+}
+"""Of the examples, and of training without data."""
+WORLDS: dict[str, list[str]] = {
+    "time": [],
+    "memory": ["--generate", "200", "--max-time", "12m", "--group-size", "6", "--scenarios-per-step", "8"],
+    "notes": ["--generate", "200", "--max-time", "6m"],
+}
+"""World of ``benchmarks.without_data`` → options of its training."""
+PARTS = ["slow", "demo", *PROMISES, "servers", "oldest"]
 
 
 def main() -> int:
@@ -81,7 +97,9 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Run the full tests.")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of whole demos and examples")
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, help="of all runs; unless given 0 and 1 of the demo, 0 of the others"
+    )
     return parser
 
 
@@ -92,27 +110,19 @@ def _parts(arguments: argparse.Namespace, folder: Path) -> Iterator[Part]:
         yield Part(name="slow", command=command, seconds=7200, directory=ROOT)
     if "demo" in arguments.only:
         art = str(Path(sys.executable).parent / "art")
-        for seed in arguments.seeds:
+        for seed in arguments.seeds or (0, 1):
             directory = folder / f"demo-seed-{seed}"
             directory.mkdir(exist_ok=True)
             command = [art, *DEMO, "--seed", str(seed)]
-            promise = Promise(gain=0.30, scenarios=60, seconds=720)
-            yield Part(name=f"demo seed {seed}", command=command, seconds=3600, directory=directory, promise=promise)
-    for example in EXAMPLES:
-        for seed in arguments.seeds if example in arguments.only else ():
-            directory = folder / f"{example}-seed-{seed}"
-            command = [
-                sys.executable,
-                "-m",
-                "tests.full.example",
-                example,
-                "--seed",
-                str(seed),
-                "--out",
-                str(directory),
-            ]
-            promise = Promise(gain=0.20, scenarios=60, seconds=720)
-            yield Part(name=f"{example} seed {seed}", command=command, seconds=3600, directory=ROOT, promise=promise)
+            yield Part(
+                name=f"demo seed {seed}", command=command, seconds=3600, directory=directory, promise=DEMO_PROMISE
+            )
+    for name, promise in PROMISES.items():
+        for seed in (arguments.seeds or (0,)) if name in arguments.only else ():
+            module = ["benchmarks.without_data"] if name in WORLDS else ["tests.full.example"]
+            place = ["--seed", str(seed), "--out", str(folder / f"{name}-seed-{seed}")]
+            command = [sys.executable, "-m", *module, name, *place, *WORLDS.get(name, ())]
+            yield Part(name=f"{name} seed {seed}", command=command, seconds=3600, directory=ROOT, promise=promise)
     if "servers" in arguments.only:
         command = [*pytest, "-m", "slow", "-k", "real_servers", "--timeout", "1800"]
         yield Part(name="servers", command=command, seconds=3600, directory=ROOT)
