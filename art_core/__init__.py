@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .inference.original import OriginalPolicy
     from .inference.protocol import Policy, SamplingParams
     from .inference.scripted import ScriptedPolicy
+    from .judging.prompt import DEFAULT_RUBRIC
     from .judging.ruler import Ruler, ruler_score_group
     from .loop.config import TrainConfig
     from .loop.export import ExportResult, export
@@ -73,6 +74,7 @@ __all__ = [
     "Brief",
     "capture",
     "Combined",
+    "DEFAULT_RUBRIC",
     "DryRun",
     "export",
     "ExportResult",
@@ -136,6 +138,7 @@ _HOMES = {
     "Brief": "authoring.brief",
     "capture": "rollout.capture",
     "Combined": "rewards.combine",
+    "DEFAULT_RUBRIC": "judging.prompt",
     "DryRun": "authoring.dry_run",
     "export": "loop.export",
     "ExportResult": "loop.export",

@@ -16,6 +16,7 @@ from art_core.authoring.dry_run import DryRun
 from art_core.authoring.make import Made, make_scenarios
 from art_core.errors import InputError
 from art_core.judging.asking import Asker, Bounds
+from art_core.judging.base_judge import is_base
 from art_core.judging.judges import find_judge
 from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
@@ -81,7 +82,7 @@ def author_of(options: AuthorOptions, judge: JudgeOptions) -> Author:
     Raises:
         InputError: there is nobody to write, or a price or a budget that cannot be used.
     """
-    model = options.author or judge.judge
+    model = options.author or (None if _is_base(judge) else judge.judge)
     if model is None:
         raise InputError("say who writes the scenarios: --author provider/model or model@URL, or --judge for both")
     price = options.author_price if options.author else options.author_price or judge.judge_price
@@ -114,7 +115,7 @@ def make_written(
 
     Args:
         agent: the record of the agent that the reference tries them with.
-        judge: grades what the reference did; its model is the author unless given.
+        judge: grades what the reference did; the author does where it is not given, or is the base model of the run.
         turns: model calls of one rollout at most.
 
     Raises:
@@ -201,7 +202,7 @@ def _dry_run(
     author: Author, path: Path, agent: Mapping[str, Any], judge: JudgeOptions, turns: int, shown: Progress
 ) -> DryRun:
     assert author.reference is not None
-    record = judge.record(RULER, instead=author.model)
+    record = (replace(judge, judge=None) if _is_base(judge) else judge).record(RULER, instead=author.model)
     record["options"].setdefault("success_at", _ENOUGH)
     return DryRun(
         agent=make_agent(given(agent)),
@@ -213,6 +214,11 @@ def _dry_run(
         turns=turns,
         note=shown.note,
     )
+
+
+def _is_base(judge: JudgeOptions) -> bool:
+    """Whether the judge is the base model of the run, which is not there before the run begins."""
+    return judge.judge is not None and is_base(judge.judge)
 
 
 def _trying(shown: Progress, author: Author, count: int) -> None:

@@ -13,6 +13,7 @@ from art_core.loop.comparison import TRAINED, compared, keep, trained_rollouts
 from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
 from art_core.loop.evaluate import evaluate
+from art_core.loop.lending import lent
 from art_core.loop.preflight import examine
 from art_core.loop.rundir import RunDir
 from art_core.loop.splits import Splits
@@ -67,11 +68,12 @@ def compare_run(
         try:
             await examine(agent, scenarios, progress.note)
             found = keep(directory, [compared(TRAINED, trained, trained, costs)])
-            for name in subjects:
-                rollouts = await measured(name)
-                entry = compared(name, rollouts, trained, costs)
-                directory.write_trajectories(directory.comparison(name), rollouts)
-                found = keep(directory, [entry])
+            async with lent(reward, directory.read_record()["base_model"], config):
+                for name in subjects:
+                    rollouts = await measured(name)
+                    entry = compared(name, rollouts, trained, costs)
+                    directory.write_trajectories(directory.comparison(name), rollouts)
+                    found = keep(directory, [entry])
         finally:
             await release(agent, reward, *policies.values())
         return found

@@ -16,6 +16,7 @@ from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
 from art_core.loop.evaluate import Evaluation, evaluate, outcomes_of
+from art_core.loop.lending import lend
 from art_core.loop.preflight import examine
 from art_core.loop.retention import best_step
 from art_core.loop.run import open_backend
@@ -181,6 +182,7 @@ async def _measure(
         versions = Versions(adapters_of(agent))
         backend = await asyncio.to_thread(open_backend, base_model, config, versions.adapters)
         stack.push_async_callback(backend.close)
+        await lend(reward, backend)
         step = 0
         if checkpoint is not None:
             extra = await asyncio.to_thread(backend.load, checkpoint)

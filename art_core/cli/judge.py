@@ -13,8 +13,11 @@ from cyclopts import App, Parameter
 from art_core.errors import InputError
 from art_core.judging.agreement import calibrate, read_gold
 from art_core.judging.ruler import Ruler
+from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
+from art_core.loop.lending import lent
 from art_core.loop.rejudge import Rejudged, rejudge, stored_groups, write_judged
+from art_core.loop.rundir import RunDir
 from art_core.observe.formats import number, percent
 from art_core.observe.progress import Progress
 from art_core.observe.tables import print_table
@@ -41,7 +44,7 @@ def judge_run(
 
     ```console
     $ art judge runs/support --judge openai/gpt-5-mini --rubric "The shortest right answer is the best."
-    $ art judge --calibrate gold.jsonl --judge ollama/qwen3:4b --votes 4
+    $ art judge --calibrate gold.jsonl --judge base/smollm2-135m --votes 4
     ```
 
     Parameters
@@ -88,9 +91,12 @@ def _judge(run: Path, step: int | None, out: Path | None, judge: Ruler, shown: P
     judge.keep_in(run / "judge")
     shown.evaluating(f"judging {name}", len(groups))
 
+    record = RunDir.open(run).read_record() if judge.borrower else {}
+
     async def go() -> tuple[list[Rejudged], Any]:
         try:
-            return await rejudge(groups, judge, lambda group: shown.rollout_done())
+            async with lent(judge, record.get("base_model"), TrainConfig()):
+                return await rejudge(groups, judge, lambda group: shown.rollout_done())
         finally:
             await release(judge)
 
@@ -115,7 +121,8 @@ def _calibrate(path: Path, judge: Ruler) -> dict[str, Any]:
 
     async def go() -> dict[str, Any]:
         try:
-            return (await calibrate(judge, gold)).to_dict()
+            async with lent(judge, None, TrainConfig()):
+                return (await calibrate(judge, gold)).to_dict()
         finally:
             await release(judge)
 

@@ -28,8 +28,8 @@ class JudgeOptions:
     """Who compares rollouts, and how, where the reward is `ruler`."""
 
     judge: Annotated[str | None, Parameter(group=_JUDGE)] = None
-    """Compares the rollouts of a scenario, with `--reward ruler`: `provider/model`, or `model@URL`. The key is read from the
-    environment, such as OPENAI_API_KEY."""
+    """Compares the rollouts of a scenario, with `--reward ruler`: `provider/model`, `model@URL`, or `base`, the model that is
+    trained, as it was. The key is read from the environment, such as OPENAI_API_KEY."""
     rubric: Annotated[str | None, Parameter(group=_JUDGE)] = None
     """What is better than what: a text, or `@FILE`."""
     votes: Annotated[int | None, Parameter(group=_JUDGE)] = None
@@ -61,7 +61,9 @@ class JudgeOptions:
             return {"function": reward}
         told.setdefault("judge", instead)
         if told["judge"] is None:
-            raise InputError(f"--reward {RULER} needs --judge provider/model or model@URL: who compares the rollouts")
+            raise InputError(
+                f"--reward {RULER} needs --judge provider/model, model@URL or base: who compares the rollouts"
+            )
         if self.combine is not None and self.check is None:
             raise InputError(f"--combine {self.combine} has no effect without --check module:function")
         if self.rubric is not None:

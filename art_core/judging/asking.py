@@ -15,13 +15,13 @@ from aiolimiter import AsyncLimiter
 from art_core.errors import InputError, JudgeError
 from art_core.rewards.account import Account, Price
 
-from .judges import Answer, Judge
+from .base_judge import BaseJudge
 from .prompt import estimate_tokens
+from .protocol import Answer, Judge, Messages
 from .reply import Score, read_scores, reply_schema
 
 __all__ = ["Asker", "Bounds"]
 
-Messages = Sequence[Mapping[str, str]]
 T = TypeVar("T")
 
 
@@ -81,7 +81,8 @@ class Asker:
             answer = await self._answer(said, schema)
             try:
                 if not answer.finished:
-                    raise JudgeError(f"the reply was cut off after {self.bounds.max_reply_tokens} tokens; be brief")
+                    length = answer.output_tokens or self.bounds.max_reply_tokens
+                    raise JudgeError(f"the reply was cut off after {length} tokens; be brief")
                 return read(answer.text)
             except JudgeError as error:
                 self.account.refused += 1
@@ -91,6 +92,11 @@ class Asker:
         raise JudgeError(
             f"{self.judge.name} gave no usable reply in {self.bounds.attempts} attempts: {problem}"
         ) from problem
+
+    def excess(self, messages: Messages) -> float:
+        """How many times the judge's room for a prompt the messages take, as far as that is known here."""
+        judge = self.judge
+        return judge.excess(messages, self.bounds.max_reply_tokens) if isinstance(judge, BaseJudge) else 0.0
 
     async def close(self) -> None:
         """Close what the judge holds open."""

@@ -1,4 +1,4 @@
-"""Who is asked: a provider's model, a service at a URL, a chat model of LangChain, or any function of messages.
+"""Who is asked: a provider's model, a service at a URL, the base model of the run, a chat model of LangChain, or any function of messages.
 
 Every judge is asked outside of all capture: its calls are never turns of a rollout.
 """
@@ -8,54 +8,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 from art_core.errors import InputError, JudgeError, describe
 from art_core.inference.hosted_client import HostedClient
 from art_core.inference.providers import find_hosted_model
 from art_core.rollout.current import no_capture
 
-__all__ = ["Answer", "Judge", "find_judge"]
+from .base_judge import BaseJudge, is_base
+from .protocol import Answer, Judge, Messages
 
-Messages = Sequence[Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a judge said, with the tokens as its service counts them; None where it does not tell."""
-
-    text: str
-    finished: bool = True
-    """False if the reply was cut off by its length."""
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
-class Judge(Protocol):
-    """Something that can be asked."""
-
-    name: str
-
-    async def ask(self, messages: Messages, *, schema: Mapping[str, Any], max_tokens: int, seconds: float) -> Answer:
-        """One reply. ``schema`` is what it should be; a judge that can be held to it is.
-
-        Raises:
-            JudgeError: no answer.
-        """
-        ...
+__all__ = ["find_judge"]
 
 
 def find_judge(judge: Any) -> Judge:
-    """The judge that is meant: by ``provider/model`` or ``model@URL``, a ``Judge``, a function of messages that returns the text of the
-    reply, or a chat model of LangChain.
+    """The judge that is meant: by ``provider/model``, ``model@URL`` or ``base``, a ``Judge``, a function of messages that returns the text of
+    the reply, or a chat model of LangChain. ``base/MODEL`` is the base model too, where a certain one is meant.
 
     Raises:
         InputError: nothing that can be asked, an unknown provider, or no key for it.
     """
     if isinstance(judge, str):
-        return HostedJudge(judge)
+        return BaseJudge(judge.partition("/")[2] or None) if is_base(judge) else HostedJudge(judge)
     if hasattr(judge, "ask") and hasattr(judge, "name"):
         found: Judge = judge
         return found
@@ -64,7 +39,7 @@ def find_judge(judge: Any) -> Judge:
     if callable(judge):
         return FunctionJudge(judge)
     raise InputError(
-        f"judge {judge!r} cannot be asked; give provider/model, model@URL, a function of messages, or a chat model"
+        f"judge {judge!r} cannot be asked; give provider/model, model@URL, base, a function of messages, or a chat model"
     )
 
 

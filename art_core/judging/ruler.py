@@ -12,7 +12,7 @@ Source: relative scores of siblings by a judge are the idea of OpenPipe's RULER.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -21,10 +21,12 @@ from typing import Any
 from art_core.errors import InputError, JudgeError
 from art_core.randomness import rng
 from art_core.rewards.account import Account, Price
+from art_core.rewards.protocol import Borrower, check_lent
 from art_core.rewards.score import score_group
 from art_core.trajectory.trajectory import Reward, TrajectoryGroup
 
 from .asking import Asker, Bounds
+from .base_judge import BaseJudge
 from .cache import JudgeCache, key_of
 from .judges import find_judge
 from .prompt import COMPARE, DEFAULT_RUBRIC, GRADE, compose
@@ -35,6 +37,7 @@ __all__ = ["Placed", "Ruler", "ruler_score_group"]
 
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels: names spell nothing
 _TIE = 0.5
+_SHRINK = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +53,11 @@ class Ruler:
     """See ``rewards.protocol.GroupReward``.
 
     Args:
-        judge: ``provider/model``, ``model@URL``, a function of messages, or a LangChain chat model; see ``judging.judges``.
+        judge: ``provider/model``, ``model@URL``, ``base`` for the base model of the run, a function of messages, or a LangChain chat model;
+            see ``judging.judges``.
         rubric: what is better than what, in words; None for ``DEFAULT_RUBRIC``.
         votes: how often the judge is asked about a group, each time in another order; the scores are averaged.
-        max_prompt_tokens: of a prompt, by an upper estimate; what is longer is cut in the middle.
+        max_prompt_tokens: of a prompt, by an upper estimate; what is longer is cut in the middle. A base model's context bounds it too.
         cache: a directory that remembers answers; a run brings its own.
         success_at: a rollout that is graded by itself succeeds from this score on; None leaves that open.
         price: US dollars for a million tokens in and out.
@@ -107,6 +111,11 @@ class Ruler:
         """See ``rewards.protocol.ToldReward``."""
         told = f"{self._asker.judge.name}, which graded each rollout by itself, by another prompt than it compared siblings with"
         return {"success": told, "reward": told}
+
+    @property
+    def borrower(self) -> Borrower | None:
+        """See ``rewards.protocol.LocalReward``."""
+        return self._asker.judge if isinstance(self._asker.judge, BaseJudge) else None
 
     def keep_in(self, directory: Path) -> None:
         """Remember answers there, unless a cache was given."""
@@ -174,7 +183,7 @@ class Ruler:
         names = _names(len(attempts), draw)
         shown = {names[position]: attempts[position] for position in order}
         instructions = COMPARE if len(attempts) > 1 else GRADE
-        messages = compose(shown, instructions=instructions, rubric=self.rubric, max_tokens=self._max_tokens)
+        messages = self._composed(shown, instructions)
         key = key_of([self._asker.judge.name, messages])
         if (known := self._cache.get(key)) is not None:
             self.account.cached += 1
@@ -185,6 +194,26 @@ class Ruler:
         places = list(shown)
         return [Placed(score=scores[name], place=places.index(name)) for name in names]
 
+    def _composed(self, shown: Mapping[str, Transcript], instructions: str) -> list[dict[str, str]]:
+        """The prompt, within what the judge can read.
+
+        Raises:
+            JudgeError: that is too little.
+        """
+        asker, room = self._asker, self._max_tokens
+        while True:
+            try:
+                messages = compose(shown, instructions=instructions, rubric=self.rubric, max_tokens=room)
+            except JudgeError as error:
+                if room == self._max_tokens:
+                    raise
+                raise JudgeError(
+                    f"{len(shown)} attempts and the rubric do not fit into {asker.judge.name}: {error}"
+                ) from error
+            if (excess := asker.excess(messages)) <= 1:
+                return messages
+            room = int(room / excess * _SHRINK)
+
 
 async def ruler_score_group(
     group: TrajectoryGroup, judge: Any, rubric: str | None = None, **options: Any
@@ -193,9 +222,10 @@ async def ruler_score_group(
     fails leaves the others unscored with its own.
 
     Raises:
-        InputError: see ``Ruler``.
+        InputError: see ``Ruler``; a judge that is the base model of a run, of which there is none here.
     """
     ruler = Ruler(judge, rubric, **options)
+    check_lent(ruler)
     try:
         await score_group(ruler, group)
     finally:

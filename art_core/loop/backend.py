@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from art_core.inference.base_model import BaseModel
 from art_core.inference.protocol import Policy
 from art_core.training.config import StepReport
 from art_core.trajectory.graph import PolicyVersion
 from art_core.trajectory.samples import TrainingSample
 
-__all__ = ["Backend"]
+__all__ = ["Backend", "BackendWithBase"]
 
 
 class Backend(Protocol):
@@ -75,4 +76,13 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Free everything."""
+        ...
+
+
+@runtime_checkable
+class BackendWithBase(Backend, Protocol):
+    """A backend whose engine can be asked as the base model too, beside its adapters."""
+
+    async def base(self) -> BaseModel:
+        """The weights without any adapter; it ends with the backend."""
         ...

@@ -17,6 +17,7 @@ from typing import Any
 
 from art_core import workers
 from art_core.errors import InputError, MissingExtra, ProviderError
+from art_core.inference.base_model import BaseModel
 from art_core.inference.local_policy import LocalPolicy
 from art_core.inference.protocol import Policy, SamplingParams
 from art_core.inference.several import SeveralPolicies
@@ -44,7 +45,7 @@ except ModuleNotFoundError as error:
 from .config import TrainConfig
 from .start import StartAdapter, find_start
 
-__all__ = ["EmbeddedBackend"]
+__all__ = ["EmbeddedBackend", "load_base"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,6 +151,11 @@ class EmbeddedBackend:
             else SeveralPolicies(policies, sampling=sampling)
         )
 
+    async def base(self) -> BaseModel:
+        """See ``loop.backend.BackendWithBase``."""
+        engine = next(iter(self._adapters.values())).engine
+        return await BaseModel(self._loaded.name, engine, self._renderer, context=self._loaded.context).open()
+
     def train(
         self,
         samples: Sequence[TrainingSample],
@@ -236,3 +242,16 @@ class EmbeddedBackend:
 
     def _write_adapter(self, directory: Path, adapter: _Adapter) -> None:
         checkpoint.save_adapter(directory, adapter.trainer.model, chat_template=self._renderer.chat_template)
+
+
+def load_base(name: str, config: TrainConfig) -> BaseModel:
+    """A model by itself, to be asked and not to be trained; it is held until it is closed.
+
+    Raises:
+        InputError: an unknown model.
+    """
+    loaded = load_model(name, device=probe().device)
+    engine = TransformersEngine(
+        loaded.model, precision=choose_precision(config.computed_in), deterministic=config.deterministic
+    )
+    return BaseModel(loaded.name, engine, Renderer(loaded.tokenizer), context=loaded.context)

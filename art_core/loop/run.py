@@ -31,6 +31,7 @@ from .config import TrainConfig
 from .deterministic import check_same_machine, computing
 from .ending import failure, how_it_ended, release
 from .interrupt import Interrupt
+from .lending import check_lending, lend
 from .plan import Plan, new_plan, resumed_plan
 from .preflight import examine, preflight
 from .result import RunResult
@@ -91,6 +92,7 @@ async def atrain(
     else:
         held_out = {"validation": validation, "test": test}
         plan = resumed_plan(Path(resume), scenarios, base_model, config, measured_on=held_out)
+    check_lending(reward, str(plan.record["base_model"]), backend)
     stage = _first_stage(plan, warm_up, agent, backend)
     job = _Job(plan=plan, agent=agent, reward=reward, backend=backend, progress=shown, began=began)
     async with contextlib.AsyncExitStack() as stack:
@@ -148,6 +150,7 @@ class _Job:
         model, fresh = str(record["base_model"]), first and self.plan.directory is None
         opening = _backend(self.backend, model, config, directory, versions.adapters, fresh=fresh)
         opened = await stack.enter_async_context(opening)
+        await lend(self.reward, opened)
         _record_computing(directory, record, opened, config)
         if config.deterministic and isinstance(self.agent, AgentWithTools):
             self.agent.keep_answers(directory.answers)

@@ -18,6 +18,7 @@ from . import charts
 from .adapters import accounts
 from .charts import Point, Series
 from .comparison import COLUMNS, cells, difference
+from .costs import COST_COLUMNS, costs
 from .examples import as_text, choose, views
 from .formats import duration, number
 from .ledger import FATES, MEANINGS, SOURCES, Ledger
@@ -84,6 +85,8 @@ def write_report(run_dir: Path, decode: Callable[[Sequence[int]], str] | None = 
             adapters=accounts(run.train_rows),
             compared=[cells(entry) for entry in run.summary.get("compare") or ()],
             compared_columns=COLUMNS,
+            costs=costs([*run.train_rows, *run.eval_rows], run.written),
+            cost_columns=COST_COLUMNS,
             table=run.train_rows[-MAX_ROWS:],
             hidden_rows=max(0, len(run.train_rows) - MAX_ROWS),
             examples=examples,

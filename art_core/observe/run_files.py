@@ -35,6 +35,8 @@ class RunFiles:
     path: Path
     settings: list[tuple[str, str]] = field(default_factory=list)
     """Dotted key and printed value, in the order of run.toml."""
+    written: dict[str, Any] = field(default_factory=dict)
+    """What run.toml says of scenarios that a model wrote."""
     train_rows: list[dict[str, Any]] = field(default_factory=list)
     eval_rows: list[dict[str, Any]] = field(default_factory=list)
     sft_rows: list[dict[str, Any]] = field(default_factory=list)
@@ -65,7 +67,9 @@ def read_run(path: Path) -> RunFiles:
     if not any((path / name).exists() for name in known):
         raise InputError(f"{str(path)!r} is not a run directory; none of {', '.join(known)} is in it")
     run = RunFiles(path=path)
-    run.settings = list(_flat(_toml(run, "run.toml")))
+    record = _toml(run, "run.toml")
+    run.settings = list(_flat(record))
+    run.written = record["written"] if isinstance(record.get("written"), dict) else {}
     run.summary = _json(run, "summary.json")
     _metrics(run)
     run.before = _trajectories(run, path / "trajectories" / "eval-before.jsonl", MAX_EVAL_RECORDS)
@@ -75,10 +79,10 @@ def read_run(path: Path) -> RunFiles:
         number = file.stem.removeprefix("step-")
         if number.isdecimal():
             run.steps[int(number)] = _trajectories(run, file, MAX_STEP_RECORDS)
-    record = _json(run, PIECES) if (path / PIECES).exists() else {}
-    if record:
+    kept = _json(run, PIECES) if (path / PIECES).exists() else {}
+    if kept:
         try:
-            run.pieces = Pieces.from_dict(record)
+            run.pieces = Pieces.from_dict(kept)
         except (ValueError, AttributeError):
             run.notes.append(f"{PIECES} is damaged; rollouts are shown without their tokens.")
     return run

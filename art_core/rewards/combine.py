@@ -13,7 +13,7 @@ from art_core.errors import InputError
 from art_core.trajectory.trajectory import Reward, Trajectory, TrajectoryGroup
 
 from .account import Account
-from .protocol import GroupReward, PaidReward, RewardFunction, ToldReward
+from .protocol import Borrower, GroupReward, PaidReward, RewardFunction, ToldReward, borrower_of
 
 __all__ = ["Combined", "keep_check"]
 
@@ -72,6 +72,11 @@ class Combined:
         """See ``PaidReward``."""
         if isinstance(self._judge, PaidReward):
             self._judge.keep_in(directory)
+
+    @property
+    def borrower(self) -> Borrower | None:
+        """See ``LocalReward``."""
+        return borrower_of(self._judge)
 
     async def close(self) -> None:
         """Close what the judge holds open."""

@@ -11,7 +11,7 @@ from art_core import workers
 from art_core.errors import InputError
 from art_core.inference.protocol import Policy
 from art_core.rewards.combine import keep_check
-from art_core.rewards.protocol import CheckedReward, GroupReward, RewardFunction, RewardLike
+from art_core.rewards.protocol import CheckedReward, GroupReward, RewardFunction, RewardLike, check_lent
 from art_core.rewards.score import score_group
 from art_core.scenario import Scenario, check_ids
 from art_core.trajectory.trajectory import Trajectory, TrajectoryGroup
@@ -48,6 +48,9 @@ class BoundedRollouts:
     """To be made in the event loop that runs them, whose executor it sizes.
 
     ``on_rollout`` is called with every rollout that began, in the order they end.
+
+    Raises:
+        InputError: the reward asks the base model of a run, and none was lent to it.
     """
 
     agent: Agent
@@ -60,6 +63,7 @@ class BoundedRollouts:
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        check_lent(self.reward)
         workers.size_executor(self.concurrency * _NESTING)
         self._slots = asyncio.Semaphore(self.concurrency)
 

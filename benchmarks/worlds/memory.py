@@ -27,9 +27,9 @@ def memory() -> World:
     lines = [_entity(p, "person", f"phone {phone[p]}", f"lives in {city[p]}", f"works on {project[p]}") for p in people]
     lines += [_entity(b, "project", f"manager {manager[b]}", f"deadline {deadline[b]}") for b in BIRDS]
     questions = [
-        *_one_call(people[:64], phone),
-        *_two_calls(people, project, deadline),
-        *_three_calls(people[64:96], project, manager, city),
+        *_one_call(people[:72], phone),
+        *_two_calls(people[36:108], project, deadline),
+        *_three_calls(people[72:], project, manager, city),
     ]
     draw.shuffle(questions)
     return World(
