@@ -43,7 +43,7 @@ KNOWN = {
         settings="support.toml",
     ),
     "email": Example(
-        folder="email_agent", agent=["python", "mail_agent.agent:run"], collected=200, settings="email.toml"
+        folder="email_agent", agent=["python", "mail_agent.agent:run"], collected=160, settings="email.toml"
     ),
 }
 

@@ -54,7 +54,7 @@ class Part:
 DEMO_PROMISE = Promise(gain=0.30, scenarios=60, seconds=720)
 PROMISES = {
     "support": Promise(gain=0.20, scenarios=60, seconds=720),
-    "email": Promise(gain=0.20, scenarios=60, seconds=720),
+    "email": Promise(gain=0.20, scenarios=60, seconds=840),
     "time": Promise(gain=0.20, scenarios=60, seconds=840),
     "memory": Promise(gain=0.20, scenarios=60, seconds=1080),
     "notes": Promise(gain=0.20, scenarios=60, seconds=600),

@@ -251,7 +251,7 @@ PLOTS = {
         ),
     ),
     "invoice": Plot(
-        subjects=("Your invoice", "Invoice", "Invoice enclosed"),
+        subjects=("Your {month} invoice", "{month} invoice", "Invoice for {month}"),
         inbox="asker",
         facts=("number",),
         parts=(
