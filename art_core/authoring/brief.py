@@ -10,6 +10,7 @@ from typing import Any
 
 from art_core.errors import InputError, JudgeError
 from art_core.judging.json_reply import json_in, short
+from art_core.judging.prompt import tool_lines
 from art_core.messages import ToolSpec, canonical_json
 from art_core.scenario import Scenario
 
@@ -78,8 +79,7 @@ class Brief:
         """The messages that ask for ``count`` further requests."""
         parts = [f"What the assistant is for:\n{self.about.strip()}"]
         if self.tools:
-            tools = "\n".join(f"{t.name}: {t.description} {canonical_json(t.parameters)}" for t in self.tools)
-            parts.append(f"The tools it has:\n{tools}")
+            parts.append(f"The tools it has:\n{tool_lines(self.tools)}")
         if self.facts:
             parts.append("What is there; ask about nothing else:\n" + "\n".join(self.facts))
         if before:

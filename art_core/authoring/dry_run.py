@@ -27,7 +27,10 @@ from art_core.trajectory.trajectory import Trajectory
 
 from .shelf import TRIED
 
-__all__ = ["DryRun", "Tried"]
+__all__ = ["ENOUGH", "DryRun", "Tried"]
+
+ENOUGH = 0.5
+"""The grade from which on a scenario counts as done."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class DryRun:
     model: str
     """Its name."""
     grader: RewardLike
-    """Its success decides; a score without one is enough from 0.5 on."""
+    """Its success decides; a score without one is enough from ``ENOUGH`` on."""
     directory: Path
     """Where the rollouts are kept."""
     record: Mapping[str, Any]
@@ -113,4 +116,4 @@ class DryRun:
 def _passes(rollout: Trajectory) -> bool:
     if rollout.success is not None:
         return rollout.success
-    return (rollout.reward or 0.0) >= 0.5
+    return (rollout.reward or 0.0) >= ENOUGH

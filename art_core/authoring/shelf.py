@@ -6,14 +6,13 @@ scenarios.refused.jsonl ─► not usable, each with ``metadata["refused"]``: wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from art_core.errors import InputError
 from art_core.scenario import Scenario, load_scenarios
-from art_core.scenarios.files import write_scenarios
+from art_core.scenarios.files import append_scenario, write_scenarios
 
 from .brief import Brief
 
@@ -67,7 +66,7 @@ class Shelf:
 
     def add(self, scenario: Scenario) -> None:
         """Keep one more."""
-        _append(self.path, scenario)
+        append_scenario(self.path, scenario)
         self.kept.append(scenario)
 
     def settle(self, tried: Mapping[str, Scenario], refused: Mapping[str, str]) -> None:
@@ -75,7 +74,7 @@ class Shelf:
         for scenario in self.kept:
             if scenario.id in refused:
                 told = replace(scenario, metadata={**scenario.metadata, "refused": refused[scenario.id]})
-                _append(self.refused_path, told)
+                append_scenario(self.refused_path, told)
                 self.refused.append(told)
         self.kept = [tried.get(scenario.id, scenario) for scenario in self.kept if scenario.id not in refused]
         write_scenarios(self.path, self.kept)
@@ -85,9 +84,3 @@ def _read(path: Path) -> list[Scenario]:
     if not path.is_file() or not path.read_text(encoding="utf-8").strip():
         return []
     return load_scenarios(path)
-
-
-def _append(path: Path, scenario: Scenario) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(scenario.to_record(), ensure_ascii=False) + "\n")

@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from art_core.authoring.brief import Brief
-from art_core.authoring.dry_run import DryRun
+from art_core.authoring.dry_run import ENOUGH, DryRun
 from art_core.authoring.make import Made, make_scenarios
 from art_core.errors import InputError
 from art_core.judging.asking import Asker, Bounds
@@ -31,12 +31,20 @@ from .judging import RULER, JudgeOptions, parse_price
 from .options import TrainOptions, given
 from .references import make_agent, make_reward
 
-__all__ = ["Author", "AuthorOptions", "author_of", "imitating", "judged_with", "make_written", "split_written"]
+__all__ = [
+    "Author",
+    "AuthorOptions",
+    "TrainAuthorOptions",
+    "author_of",
+    "imitating",
+    "judged_with",
+    "make_written",
+    "split_written",
+]
 
 NOBODY = "none"
 """The name of a reference that is nobody: no dry run."""
 _COUNT = 160
-_ENOUGH = 0.5
 _AUTHOR = Group("The author of the scenarios", sort_key=1)
 
 
@@ -57,6 +65,16 @@ class AuthorOptions:
     reference: Annotated[str | None, Parameter(group=_AUTHOR)] = None
     """Tries every scenario; those that it does not do well are left out. `provider/model`, `model@URL`, or `none`. Default:
     the author."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainAuthorOptions(AuthorOptions):
+    """What can be said besides where the scenarios are trained on at once."""
+
+    written: Annotated[Path | None, Parameter(group=_AUTHOR)] = None
+    """File that the scenarios are kept in, and taken from the next time. Default: one named after what is trained."""
+    imitate: Annotated[bool, Parameter(group=_AUTHOR, negative="")] = False
+    """Fine-tune first on what the reference did well in its dry run, as with `--warm-start`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,17 +175,17 @@ def split_written(scenarios: Sequence[Scenario], config: TrainConfig) -> dict[st
     return {"scenarios": parts.train, "validation": parts.validation, "test": parts.test}
 
 
-def imitating(options: TrainOptions, made: Made) -> TrainOptions:
-    """``options`` with a warm start on what the reference did.
+def imitating(options: TrainOptions, author: Author, path: Path) -> TrainOptions:
+    """``options`` with a warm start on what the reference will have done with the scenarios in ``path``; asked before they are written.
 
     Raises:
         InputError: there is no reference, or another warm start.
     """
     if options.warm_start is not None:
         raise InputError(f"--imitate has no effect with --warm-start {options.warm_start}; leave one of them out")
-    if made.dry_run is None:
+    if author.reference is None:
         raise InputError(f"--imitate needs a reference that tries the scenarios; leave --reference {NOBODY} out")
-    return replace(options, warm_start=str(made.dry_run))
+    return replace(options, warm_start=str(_tried_in(path)))
 
 
 def judged_with(reward: Mapping[str, Any], made: Made) -> dict[str, Any]:
@@ -203,17 +221,22 @@ def _dry_run(
 ) -> DryRun:
     assert author.reference is not None
     record = (replace(judge, judge=None) if _is_base(judge) else judge).record(RULER, instead=author.model)
-    record["options"].setdefault("success_at", _ENOUGH)
+    record["options"].setdefault("success_at", ENOUGH)
     return DryRun(
         agent=make_agent(given(agent)),
         policy=policy_named(author.reference),
         model=author.reference,
         grader=make_reward(record),
-        directory=path.with_name(f"{path.stem}-dry-run"),
+        directory=_tried_in(path),
         record={"agent": given(agent), "reward": record},
         turns=turns,
         note=shown.note,
     )
+
+
+def _tried_in(path: Path) -> Path:
+    """Where the dry run of the scenarios in ``path`` is kept."""
+    return path.with_name(f"{path.stem}-dry-run")
 
 
 def _is_base(judge: JudgeOptions) -> bool:

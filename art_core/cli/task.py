@@ -26,7 +26,7 @@ from art_core.loop.run import RunResult
 from art_core.loop.rundir import RunDir
 from art_core.observe.progress import Progress
 
-from .authoring import Author, AuthorOptions, author_of, imitating, judged_with, make_written, split_written
+from .authoring import Author, TrainAuthorOptions, author_of, imitating, judged_with, make_written, split_written
 from .compare import check_subjects, compare_run, show_comparison
 from .judging import RULER, JudgeOptions, text_or_file
 from .options import TrainOptions
@@ -47,11 +47,6 @@ class TaskOptions:
     """System text: a text, or `@FILE`. Written by the author unless given."""
     messages: Annotated[int, Parameter(group=_TASK, validator=Number(gte=1))] = 1
     """Messages of the user in each scenario; each is sent after the answer to the one before."""
-    written: Annotated[Path | None, Parameter(group=_TASK)] = None
-    """File that the inputs are kept in, and taken from the next time; the system text lies beside it. Default: one named after
-    the task."""
-    imitate: Annotated[bool, Parameter(group=_TASK, negative="")] = False
-    """Fine-tune first on what the reference did well in its dry run, as with `--warm-start`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +76,7 @@ def train_task(
     /,
     *,
     about: Annotated[TaskOptions, Parameter(name="*")] = TaskOptions(),
-    author: Annotated[AuthorOptions, Parameter(name="*")] = AuthorOptions(),  # noqa: B008 - frozen
+    author: Annotated[TrainAuthorOptions, Parameter(name="*")] = TrainAuthorOptions(),  # noqa: B008 - frozen
     judge: Annotated[JudgeOptions, Parameter(name="*")] = JudgeOptions(),  # noqa: B008
     beside: Annotated[CompareOptions, Parameter(name="*")] = CompareOptions(),
     options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions(),  # noqa: B008
@@ -105,10 +100,10 @@ def train_task(
     reward, config = judge.record(RULER), options.config()
     make_reward(reward)
     check_subjects(beside.compare, beside.price)
-    brief = Brief(about=task, turns=about.messages)
+    brief, files = Brief(about=task, turns=about.messages), task_files(task, author.written)
+    options = imitating(options, writer, files.scenarios) if author.imitate else options
     shown = Progress(quiet=options.quiet, as_json=options.json_output)
     try:
-        files = task_files(task, about.written)
         agent = task_agent(writer, task, files, shown, system=about.system)
         made = make_written(writer, brief, files.scenarios, agent=agent, judge=judge, turns=about.messages, shown=shown)
         parts, reward = split_written(made.scenarios, config), judged_with(reward, made)
@@ -116,7 +111,7 @@ def train_task(
             make_agent(agent),
             parts["scenarios"],
             make_reward(reward),
-            options=imitating(options, made) if about.imitate else options,
+            options=options,
             validation=parts["validation"],
             test=parts["test"],
             origin={"agent": agent, "reward": reward, "written": made.to_record()},

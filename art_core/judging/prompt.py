@@ -7,14 +7,14 @@ attempts are left whole, and the others get equal room.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from art_core.errors import JudgeError
 from art_core.messages import ToolSpec, canonical_json
 
 from .transcript import Transcript, defused, shared_start
 
-__all__ = ["COMPARE", "DEFAULT_RUBRIC", "GRADE", "compose", "cut", "estimate_tokens", "shares"]
+__all__ = ["COMPARE", "DEFAULT_RUBRIC", "GRADE", "compose", "cut", "estimate_tokens", "shares", "tool_lines"]
 
 DEFAULT_RUBRIC = """\
 - What counts most is whether the attempt reached the goal of the task.
@@ -46,9 +46,9 @@ def compose(
     """
     main = [attempt.conversations[0] if attempt.conversations else () for attempt in attempts.values()]
     shared = shared_start(main) if len(main) > 1 else _before_it_spoke(main[0])
-    tools = _tools([tool for attempt in attempts.values() for tool in attempt.tools])
+    tools = {tool.name: tool for attempt in attempts.values() for tool in attempt.tools}
     parts = {
-        "tools": tools,
+        "tools": defused(tool_lines(tools.values())),
         "context": "\n".join(main[0][:shared]) if main else "",
         **{f"trajectory {name}": _shown(attempt, shared) for name, attempt in attempts.items()},
     }
@@ -124,9 +124,9 @@ def _frame(parts: Mapping[str, str], attempts: Mapping[str, Transcript], rubric:
     return "\n\n".join(blocks)
 
 
-def _tools(tools: Sequence[ToolSpec]) -> str:
-    known = {tool.name: tool for tool in tools}
-    return defused("\n".join(f"{t.name}: {t.description} {canonical_json(t.parameters)}" for t in known.values()))
+def tool_lines(tools: Iterable[ToolSpec]) -> str:
+    """Tools as a language model is told of them, a line each: name, description, parameters as JSON."""
+    return "\n".join(f"{tool.name}: {tool.description} {canonical_json(tool.parameters)}" for tool in tools)
 
 
 def _before_it_spoke(conversation: Sequence[str]) -> int:

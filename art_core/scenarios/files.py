@@ -12,7 +12,7 @@ from pathlib import Path
 from art_core.errors import InputError
 from art_core.scenario import Scenario
 
-__all__ = ["write_scenarios"]
+__all__ = ["append_scenario", "write_scenarios"]
 
 
 def write_scenarios(path: str | Path, scenarios: Iterable[Scenario]) -> int:
@@ -26,10 +26,7 @@ def write_scenarios(path: str | Path, scenarios: Iterable[Scenario]) -> int:
     for scenario in scenarios:
         if scenario.id in lines:
             raise InputError(f"scenario id {scenario.id!r} occurs twice; ids must be unique")
-        try:
-            lines[scenario.id] = _one_line(json.dumps(scenario.to_record(), ensure_ascii=False, allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"scenario {scenario.id!r} cannot be written as JSON: {error}") from error
+        lines[scenario.id] = _line(scenario)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -44,6 +41,29 @@ def write_scenarios(path: str | Path, scenarios: Iterable[Scenario]) -> int:
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return len(lines)
+
+
+def append_scenario(path: Path, scenario: Scenario) -> None:
+    """Write one more line, into a file that is made if there is none.
+
+    Raises:
+        InputError: the scenario is not JSON.
+    """
+    line = _line(scenario)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def _line(scenario: Scenario) -> str:
+    """
+    Raises:
+        InputError: it is not JSON.
+    """
+    try:
+        return _one_line(json.dumps(scenario.to_record(), ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scenario {scenario.id!r} cannot be written as JSON: {error}") from error
 
 
 def _one_line(text: str) -> str:

@@ -14,7 +14,15 @@ from cyclopts import Group, Parameter
 
 from art_core.authoring.make import Made
 from art_core.authoring.shelf import TRIED
-from art_core.cli.authoring import Author, AuthorOptions, author_of, imitating, judged_with, make_written, split_written
+from art_core.cli.authoring import (
+    Author,
+    TrainAuthorOptions,
+    author_of,
+    imitating,
+    judged_with,
+    make_written,
+    split_written,
+)
 from art_core.cli.judging import RULER, JudgeOptions
 from art_core.cli.options import TrainOptions
 from art_core.cli.references import make_reward
@@ -52,10 +60,6 @@ class TaskOptions:
     """A function of (trajectory, scenario), as module:function, or `ruler`: a judge. The expected call is compared unless given."""
     about: Annotated[str | None, Parameter(group=_TASK)] = None
     """What the agent is for, in words, for the author of the scenarios."""
-    written: Annotated[Path | None, Parameter(group=_TASK)] = None
-    """File that the author's scenarios are kept in, and taken from the next time. Default: scenarios-SERVER.jsonl."""
-    imitate: Annotated[bool, Parameter(group=_TASK, negative="")] = False
-    """Fine-tune first on what the reference did well in its dry run, as with `--warm-start`."""
     hint: Annotated[tuple[str, ...], Parameter(group=_TASK)] = ()
     """parameter=value: something real on the server, such as repo_path=/srv/repo; may come several times."""
     examples: Annotated[int | None, Parameter(group=_TASK)] = None
@@ -71,7 +75,7 @@ def train_mcp(
     *servers: str,
     task: Annotated[TaskOptions, Parameter(name="*")] = TaskOptions(),
     server: Annotated[ServerOptions, Parameter(name="*")] = ServerOptions(),  # noqa: B008 - frozen
-    author: Annotated[AuthorOptions, Parameter(name="*")] = AuthorOptions(),  # noqa: B008
+    author: Annotated[TrainAuthorOptions, Parameter(name="*")] = TrainAuthorOptions(),  # noqa: B008
     judge: Annotated[JudgeOptions, Parameter(name="*")] = JudgeOptions(),  # noqa: B008
     options: Annotated[TrainOptions, Parameter(name="*")] = TrainOptions(),  # noqa: B008
 ) -> int:
@@ -99,7 +103,7 @@ def train_mcp(
     config = options.config(defaults)
     make_reward(reward_record)
     given = load_scenarios(task.scenarios) if task.scenarios is not None else None
-    examples = _example_count(task, options.model or DEFAULT_MODEL)
+    examples = _example_count(task, options.model or DEFAULT_MODEL, imitate=author.imitate)
     turns = task.max_turns if task.max_turns is not None else 1 if by_schema else 8
     shown = Progress(quiet=options.quiet, as_json=options.json_output)
     found = find(servers, server, shown, look=writer is not None, max_turns=turns, system=task.system or None)
@@ -108,8 +112,9 @@ def train_mcp(
     if given is not None:
         parts = {"scenarios": given}
     elif writer is not None:
-        made = _written(writer, found, task, judge, shown)
-        options = imitating(options, made) if task.imitate else options
+        path = author.written or found.file
+        options = imitating(options, writer, path) if author.imitate else options
+        made = _written(writer, found, task.about, path, judge, shown)
         origin |= {"written": made.to_record(), "reward": judged_with(reward_record, made)}
         parts = split_written(made.scenarios, config)
     else:
@@ -129,16 +134,14 @@ def train_mcp(
     )
 
 
-def _writer(task: TaskOptions, options: AuthorOptions, judge: JudgeOptions) -> Author | None:
+def _writer(task: TaskOptions, options: TrainAuthorOptions, judge: JudgeOptions) -> Author | None:
     """Who writes the scenarios; None if nobody has to.
 
     Raises:
         InputError: an option that has no effect.
     """
-    wanted = {name: value for name, value in asdict(options).items() if value is not None}
-    for name in ("about", "written", "imitate"):
-        if value := getattr(task, name):
-            wanted[name] = value
+    told = {"about": task.about, **asdict(options)}
+    wanted = {name: value for name, value in told.items() if value is not None and value is not False}
     if task.scenarios is not None:
         if wanted:
             raise InputError(f"--{_option(wanted)} has no effect with --scenarios {task.scenarios}: they are written")
@@ -164,11 +167,11 @@ def _reward(reward: str | None, judge: JudgeOptions, *, by_schema: bool) -> dict
     return judge.record(reward)
 
 
-def _written(writer: Author, found: Found, task: TaskOptions, judge: JudgeOptions, shown: Progress) -> Made:
+def _written(writer: Author, found: Found, about: str | None, path: Path, judge: JudgeOptions, shown: Progress) -> Made:
     return make_written(
         writer,
-        found.brief(task.about),
-        task.written or found.file,
+        found.brief(about),
+        path,
         agent={"kind": "mcp", **found.settings},
         judge=judge,
         turns=found.settings["max_turns"],
@@ -199,7 +202,7 @@ def _defaults(*, by_schema: bool, timed: bool) -> TrainConfig:
     )
 
 
-def _example_count(task: TaskOptions, model: str) -> int:
+def _example_count(task: TaskOptions, model: str, *, imitate: bool) -> int:
     """How many worked examples to show.
 
     Raises:
@@ -211,7 +214,7 @@ def _example_count(task: TaskOptions, model: str) -> int:
         if task.examples < 0:
             raise InputError(f"--examples {task.examples} must be 0 or more")
         return task.examples
-    if task.scenarios is not None or task.imitate:
+    if task.scenarios is not None or imitate:
         return 0
     from art_core.models.load import load_tokenizer
     from art_core.rendering.renderer import Renderer

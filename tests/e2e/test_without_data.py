@@ -50,6 +50,7 @@ def brief_is_better(context, attempt):
     return max(0.0, 1 - len(attempt) / 2_000)
 
 
+RULED = [SERVER, "--reward", "ruler", "--judge", "BIG"]
 ROLES = Roles(writes=sums, does=adds, grades=brief_is_better, system="Answer in one word.")
 
 
@@ -160,6 +161,9 @@ def test_a_budget_that_the_dry_run_uses_up_ends_before_a_run_begins(art, model, 
         (["train", "mcp", SERVER, "--imitate"], "--imitate has no effect without an author"),
         (["train", "mcp", SERVER, "--scenarios", "s.jsonl", "--about", "x"], "--about has no effect with --scenarios"),
         (["train", "task", "x"], "a task in words needs --judge"),
+        (["train", "task", "x", "--judge", "BIG", "--imitate", "--reference", "none"], "--imitate needs a reference"),
+        (["train", "task", "x", "--judge", "BIG", "--imitate", "--warm-start", "r"], "--imitate has no effect with"),
+        (["train", "mcp", *RULED, "--imitate", "--reference", "none"], "--imitate needs a reference"),
         (["train", "task", " ", "--judge", "BIG"], "say in a few words what the assistant is for"),
         (
             ["train", "task", "x", "--judge", "BIG", "--author-price", "free"],
