@@ -16,6 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers.roles import Roles, roles_server
+
+from .mail_judge import mail_judge
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ART = str(Path(sys.executable).parent / "art")
 COLLECT = ["--scenarios", "questions.jsonl", "--reward", "checks:score"]
@@ -31,8 +35,10 @@ class Example:
     """Its kind and where it is, for ``art collect``."""
     collected: int
     """How many questions are collected."""
-    settings: str
-    """The file for ``art train``."""
+    training: list[str]
+    """What follows ``art train``: a file of settings, or more."""
+    judged: bool = False
+    """Whether a program plays a judge that the training asks."""
 
 
 KNOWN = {
@@ -40,10 +46,21 @@ KNOWN = {
         folder="langgraph_support",
         agent=["langgraph", "support_bot.graph:graph"],
         collected=120,
-        settings="support.toml",
+        training=["support.toml"],
     ),
     "email": Example(
-        folder="email_agent", agent=["python", "mail_agent.agent:run"], collected=160, settings="email.toml"
+        folder="email_agent", agent=["python", "mail_agent.agent:run"], collected=160, training=["email.toml"]
+    ),
+    "email-judged": Example(
+        folder="email_agent",
+        agent=["python", "mail_agent.agent:run"],
+        collected=160,
+        training=[
+            *["python", "mail_agent.agent:run", "--scenarios", "questions.jsonl", "--model", "smollm2-135m"],
+            *["--max-time", "10m", "--scenarios-per-step", "8", "--group-size", "6", "--max-tokens", "96"],
+            *["--reward", "ruler", "--rubric", "@rubric.txt", "--check", "checks:score", "--combine", "beside"],
+        ],
+        judged=True,
     ),
 }
 
@@ -56,12 +73,12 @@ def main() -> int:
     arguments = parser.parse_args()
     example, out = KNOWN[arguments.example], arguments.out.resolve()
     here = EXAMPLES / example.folder
-    with stand_in(here) as url:
+    with stand_in(here) as url, judge(example) as asked:
         environment = {**os.environ, "OPENAI_BASE_URL": url}
         collect = [ART, "collect", *example.agent, *COLLECT, "--limit", str(example.collected)]
         collect += ["--out", str(out / "collected"), "--quiet"]
         subprocess.run(collect, cwd=here, env=environment, stdout=sys.stderr, check=True)
-        train = [ART, "train", example.settings, "--warm-start", str(out / "collected"), "--out", str(out)]
+        train = [ART, "train", *example.training, *asked, "--warm-start", str(out / "collected"), "--out", str(out)]
         words = [*train, "--seed", str(arguments.seed), "--json"]
         return subprocess.run(words, cwd=here, env=environment, check=False).returncode
 
@@ -83,6 +100,16 @@ def stand_in(here: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+@contextlib.contextmanager
+def judge(example: Example) -> Iterator[list[str]]:
+    """The words that name the judge, which is there while the block runs."""
+    if not example.judged:
+        yield []
+        return
+    with roles_server(Roles(grades=mail_judge(EXAMPLES / example.folder / "questions.jsonl"))) as server:
+        yield ["--judge", f"m@{server.url}"]
 
 
 def _answers(port: int) -> bool:

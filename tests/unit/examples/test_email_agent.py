@@ -18,8 +18,8 @@ from art_core.cli.train import TrainFile
 from art_core.config import read_toml
 from art_core.scenarios.split import split
 from art_integrations.openai_sdk import PythonAgent
-from tests.servers.chat_server import chat_server
-from tests.unit.judging.rollouts import by_words
+from tests.full.mail_judge import mail_judge
+from tests.servers.roles import Roles, roles_server
 
 from .serving import EXAMPLES, serving
 
@@ -250,12 +250,12 @@ LONGER = [search("Puffin"), *RIGHT]
 WRONG = [search(), final("It is in room A100.", "m0597")]
 
 
-@pytest.mark.parametrize(("combine", "rewards"), [("beside", [1.0, 0.8, 0.3]), ("gate", [1.0, 0.8, 0.0])])
+@pytest.mark.parametrize(("combine", "rewards"), [("beside", [1.0, 0.99, 0.1]), ("gate", [1.0, 0.99, 0.0])])
 def test_a_judge_compares_the_rollouts_of_a_question_by_the_rubric(example, monkeypatch, combine, rewards):
     monkeypatch.chdir(EXAMPLE)
-    judge = by_words({'"Puffin"': 0.8, "F184": 1.0, "A100": 0.3})
+    judge = Roles(grades=mail_judge(EXAMPLE / "questions.jsonl"))
     agent, policy = PythonAgent(example("mail_agent.agent").run), art.ScriptedPolicy([*RIGHT, *LONGER, *WRONG])
-    with chat_server(lambda body: judge(body["messages"])) as server:
+    with roles_server(judge) as server:
         options = JudgeOptions(judge=f"judge@{server.url}", rubric="@rubric.txt", check="checks:score", combine=combine)
         reward = make_reward(options.record("ruler"))
         gathering = art.gather(agent, [ROOM], policy, reward=reward, group_size=3, concurrency=1)
