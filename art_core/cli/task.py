@@ -18,6 +18,7 @@ from cyclopts.validators import Number
 
 from art_core.authoring.brief import Brief
 from art_core.authoring.task import write_system
+from art_core.disk import write_whole
 from art_core.errors import InputError
 from art_core.loop.config import TrainConfig
 from art_core.loop.ending import release
@@ -143,8 +144,7 @@ def task_agent(
         shown.note(f"system text: {files.system}")
     else:
         text = asyncio.run(_written(author, task))
-        files.system.parent.mkdir(parents=True, exist_ok=True)
-        files.system.write_text(f"{text}\n", encoding="utf-8")
+        write_whole(files.system, f"{text}\n")
         shown.note(f"system text, written into {files.system}: {text}")
     return {"kind": "python", "function": "art_core.authoring.task:TaskAgent", "options": {"system": text}}
 

@@ -99,7 +99,7 @@ async def calibrate(ruler: Ruler, gold: Sequence[Gold]) -> Calibration:
         except JudgeError:
             continue
     spent, count = ruler.account.minus(before), len(judged)
-    means = [[fmean(column) for column in zip(*_values(votes), strict=True)] for _, votes in judged]
+    means = [_means(votes) for _, votes in judged]
     return Calibration(
         groups=count,
         unscored=len(gold) - count,
@@ -111,8 +111,9 @@ async def calibrate(ruler: Ruler, gold: Sequence[Gold]) -> Calibration:
     )
 
 
-def _values(votes: Sequence[Sequence[Placed]]) -> list[list[float]]:
-    return [[placed.score.value for placed in vote] for vote in votes]
+def _means(votes: Sequence[Sequence[Placed]]) -> list[float]:
+    """Of each attempt, over the votes."""
+    return [fmean(placed.score.value for placed in column) for column in zip(*votes, strict=True)]
 
 
 def _bias(groups: Sequence[Sequence[Sequence[Placed]]]) -> float | None:
@@ -121,9 +122,8 @@ def _bias(groups: Sequence[Sequence[Sequence[Placed]]]) -> float | None:
     for votes in groups:
         if len(votes) < 2:
             continue
-        means = [fmean(column) for column in zip(*_values(votes), strict=True)]
         for vote in votes:
-            for placed, mean in zip(vote, means, strict=True):
+            for placed, mean in zip(vote, _means(votes), strict=True):
                 if placed.place == 0:
                     first.append(placed.score.value - mean)
                 elif placed.place == len(vote) - 1:

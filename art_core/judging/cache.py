@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from art_core.disk import write_whole
 from art_core.messages import canonical_json
 
 __all__ = ["JudgeCache", "key_of"]
@@ -41,11 +41,7 @@ class JudgeCache:
         self._known[key] = value
         if self._directory is None:
             return
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
-        draft.replace(path)
+        write_whole(self._path(key), json.dumps(value, ensure_ascii=False))
 
     def _path(self, key: str) -> Path:
         assert self._directory is not None

@@ -83,7 +83,7 @@ class HostedJudge:
     ) -> dict[str, Any]:
         extra: dict[str, Any] = dict(body)
         if schema is not None:
-            held = {"name": "scores", "strict": True, "schema": dict(schema)}
+            held = {"name": "reply", "strict": True, "schema": dict(schema)}
             extra["response_format"] = {"type": "json_schema", "json_schema": held}
         created = await self._client.here().chat.completions.create(
             model=extra.pop("model"), messages=extra.pop("messages"), extra_body=extra, timeout=seconds

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from art_core.disk import write_whole
 from art_core.errors import InputError
 from art_core.judging.agreement import Agreement, agreement
 from art_core.rewards.protocol import GroupReward
@@ -82,9 +83,7 @@ async def rejudge(
 
 def write_judged(path: Path, rollouts: Sequence[Rejudged]) -> None:
     """One line a rollout, in one move."""
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_text("".join(json.dumps(one.record(), ensure_ascii=False) + "\n" for one in rollouts), encoding="utf-8")
-    draft.replace(path)
+    write_whole(path, (json.dumps(one.record(), ensure_ascii=False) + "\n" for one in rollouts))
 
 
 def _grouped(trajectories: Sequence[Trajectory]) -> list[TrajectoryGroup]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import re
 import shutil
 import tomllib
@@ -32,6 +31,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from art_core.disk import write_whole
 from art_core.errors import InputError
 from art_core.training.manifest import Found, latest
 from art_core.trajectory import store
@@ -119,7 +119,7 @@ class RunDir:
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Write run.toml."""
-        _replace(self.path / "run.toml", dump_toml(record))
+        write_whole(self.path / "run.toml", dump_toml(record))
 
     def read_record(self) -> dict[str, Any]:
         """What run.toml holds.
@@ -192,7 +192,9 @@ class RunDir:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json."""
-        _replace(self.path / "summary.json", json.dumps(summary, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+        write_whole(
+            self.path / "summary.json", json.dumps(summary, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        )
 
     def read_summary(self) -> dict[str, Any] | None:
         """What summary.json holds; None where the run has not ended yet.
@@ -218,7 +220,7 @@ class RunDir:
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file of the directory in one move."""
-        _replace(self.path / name, json.dumps(value, ensure_ascii=False) + "\n")
+        write_whole(self.path / name, json.dumps(value, ensure_ascii=False) + "\n")
 
     def rewind(self, step: int) -> None:
         """Remove the journals of steps after the one that follows ``step``: they were sampled by weights that are gone."""
@@ -255,12 +257,3 @@ def new_path(out: str, name: str | None, base_model: str) -> Path:
         if not path.exists():
             return path
     raise InputError(f"{out!r} holds {stem!r} a hundred times; give the run a name")
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".tmp")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from art_core.disk import write_whole
 from art_core.errors import InputError
 from art_core.messages import canonical_json
 from art_core.randomness import rng
@@ -30,11 +31,10 @@ class Splits:
     test: tuple[Scenario, ...] = ()
 
     def write(self, directory: Path) -> None:
-        """One JSONL file per split."""
-        directory.mkdir(parents=True, exist_ok=True)
+        """One JSONL file per split, each whole or not at all."""
         for name in SPLITS:
-            lines = [json.dumps(scenario.to_record(), ensure_ascii=False) + "\n" for scenario in getattr(self, name)]
-            (directory / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+            lines = (json.dumps(scenario.to_record(), ensure_ascii=False) + "\n" for scenario in getattr(self, name))
+            write_whole(directory / f"{name}.jsonl", lines)
 
     @classmethod
     def read(cls, directory: Path) -> Splits:

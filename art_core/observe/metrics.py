@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from art_core.disk import write_whole
 from art_core.errors import InputError
 
 __all__ = ["MetricsLog", "read_metrics"]
@@ -93,12 +94,7 @@ class MetricsLog:
         """Make the file hold exactly ``rows`` and open it for appending."""
         text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
         if not self._path.exists() or self._path.read_text(encoding="utf-8", errors="replace") != text:
-            draft = self._path.with_name(self._path.name + ".tmp")
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self._path)
+            write_whole(self._path, text)
         self._last = {row["kind"]: row["step"] for row in rows}
         self._offset = min(self._offset, max((row.get("time_s") or 0.0 for row in rows), default=0.0))
         self._file = self._path.open("a", encoding="utf-8")

@@ -14,6 +14,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from art_core.disk import write_whole
+
 from . import charts
 from .adapters import accounts
 from .charts import Point, Series
@@ -61,7 +63,7 @@ def write_report(run_dir: Path, decode: Callable[[Sequence[int]], str] | None = 
     examples = choose(run)
     if decode is not None:
         run.pieces = make_pieces(decode, examples.sequences())
-        _replace(run_dir / PIECES, json.dumps(run.pieces.to_dict(), ensure_ascii=False))
+        write_whole(run_dir / PIECES, json.dumps(run.pieces.to_dict(), ensure_ascii=False))
     elif run.pieces is None and any(True for _ in examples.trajectories()):
         run.notes.append(f"{PIECES} is missing; rollouts are shown as messages, without their tokens.")
     supervised = is_supervised(run)
@@ -97,7 +99,7 @@ def write_report(run_dir: Path, decode: Callable[[Sequence[int]], str] | None = 
         )
     )
     path = run_dir / "report.html"
-    _replace(path, page)
+    write_whole(path, page)
     return path
 
 
@@ -117,12 +119,6 @@ def _environment() -> Environment:
     }
     environment.globals |= {"views": views, "meanings": MEANINGS, "sources": SOURCES, "fate_colors": FATE_COLORS}
     return environment
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".tmp")
-    draft.write_text(text, encoding="utf-8", errors="replace")
-    draft.replace(path)
 
 
 def _measured(run: RunFiles, result: Verdict) -> list[tuple[str, Mapping[str, Any] | None, str]]:

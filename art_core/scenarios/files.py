@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from art_core.disk import append_line, write_whole
 from art_core.errors import InputError
 from art_core.scenario import Scenario
 
@@ -28,16 +27,7 @@ def write_scenarios(path: str | Path, scenarios: Iterable[Scenario]) -> int:
             raise InputError(f"scenario id {scenario.id!r} occurs twice; ids must be unique")
         lines[scenario.id] = _line(scenario)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.writelines(f"{line}\n" for line in lines.values())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(draft).replace(path)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        write_whole(path, (f"{line}\n" for line in lines.values()))
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return len(lines)
@@ -47,12 +37,12 @@ def append_scenario(path: Path, scenario: Scenario) -> None:
     """Write one more line, into a file that is made if there is none.
 
     Raises:
-        InputError: the scenario is not JSON.
+        InputError: the scenario is not JSON, or the file cannot be written.
     """
-    line = _line(scenario)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(f"{line}\n")
+    try:
+        append_line(path, _line(scenario))
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
 def _line(scenario: Scenario) -> str:

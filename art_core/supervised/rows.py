@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from art_core.disk import write_whole
 from art_core.errors import InputError, NotTrainable
 from art_core.inference.local_policy import build_prompt
 from art_core.messages import canonical_json
@@ -54,14 +54,9 @@ class Rows:
 
     def write(self, directory: Path) -> None:
         """One JSONL file for each, whole or not at all."""
-        directory.mkdir(parents=True, exist_ok=True)
         for name in ("train", "validation"):
-            draft = directory / f"{name}.jsonl.tmp"
-            with draft.open("w", encoding="utf-8") as file:
-                file.writelines(json.dumps(_to_record(row)) + "\n" for row in getattr(self, name))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(directory / f"{name}.jsonl")
+            lines = (json.dumps(_to_record(row)) + "\n" for row in getattr(self, name))
+            write_whole(directory / f"{name}.jsonl", lines)
 
     @classmethod
     def read(cls, directory: Path) -> Rows:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from art_core.disk import write_whole
 from art_core.errors import InputError
 from art_core.loop.collect import TRAJECTORIES, collected
 from art_core.loop.config import TrainConfig, WarmStartConfig
@@ -145,7 +146,7 @@ async def _fine_tune(
         record["warm_start"] = counts
         directory.write_record(record)
         data = directory.path / _CHATS
-        data.write_text("".join(json.dumps(chat_record(chat)) + "\n" for chat in chats), encoding="utf-8")
+        write_whole(data, (json.dumps(chat_record(chat)) + "\n" for chat in chats))
         settings = _settings(config, len(chats), directory)
         result = await asft(data, base_model=record["base_model"], config=settings, progress=shown)
     if result.stop_reason == "interrupted" or result.adapter is None:

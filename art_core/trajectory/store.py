@@ -8,13 +8,12 @@ most one cut line, which reading reports and skips. Storage is linear in turns.
 from __future__ import annotations
 
 import json
-import os
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from art_core.disk import append_line
 from art_core.errors import InputError
 from art_core.messages import Message, ToolSpec
 from art_core.scenario import Scenario
@@ -39,7 +38,6 @@ _EVENT_FIELDS = (
     *("started_s", "ended_s", "metadata"),
 )
 _CALL_PLAIN = ("error", "input_tokens", "output_tokens", "started_s", "ended_s")
-_lock = threading.Lock()
 
 
 class CutRecord(UserWarning):
@@ -102,17 +100,9 @@ def append(path: Path | str, trajectory: Trajectory) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    path = Path(path)
-    data = _line(to_record(trajectory))
-    with _lock:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
-            if end:
-                file.seek(end - 1)
-                if file.read(1) != b"\n":
-                    data = b"\n" + data
-            _write_all(file.fileno(), data)
+    append_line(
+        Path(path), json.dumps(to_record(trajectory), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    )
 
 
 def read(path: Path | str) -> Iterator[Trajectory]:
@@ -151,20 +141,6 @@ def _read_line(path: Path, number: int, line: bytes) -> Trajectory | None:
         return from_record(record)
     except InputError as error:
         raise InputError(f"{path}, line {number}: {error}") from error
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    try:
-        return text.encode() + b"\n"
-    except UnicodeEncodeError:  # a lone surrogate, which only an escape can hold
-        return json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _turn_record(turn: Turn, toolsets: list[tuple[ToolSpec, ...]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from art_core.loop.run import atrain
 from art_core.observe.metrics import read_metrics
 from tests.servers.chat_server import chat_server
 from tests.unit.loop.fake import SCENARIOS, FakeBackend, agent, config, quiet
+from tests.unit.loop.fake import reward as check
 
 from .rollouts import by_words
 
@@ -58,6 +60,32 @@ async def test_a_judge_that_fails_now_and_then_loses_nothing_and_stops_nothing(t
     assert {one["reward_reason"] for one in stored if one["reward"] is None} == {
         "judge: unreliable gave no usable reply in 1 attempts: the reply holds no JSON that can be read: I would rather not."
     }
+
+
+async def test_a_slow_judge_is_waited_for_so_long_and_no_longer(tmp_path):
+    asked = []
+
+    async def slow(messages):
+        asked.append(messages)
+        await asyncio.sleep(30 if len(asked) % 3 == 0 else 0)
+        return YES(messages)
+
+    result = await run(tmp_path, art.Ruler(slow, attempts=1, seconds=0.2), steps=3)
+    assert result.summary["steps"] == 3
+    unscored = result.summary["ledger"]["rollouts"]["unscored"]
+    assert unscored > 0 == unscored % 4, "whole groups"
+    stored = (result.run_dir / "trajectories" / "step-000001.jsonl").read_text()
+    assert "judge: slow: no answer within 0.2 s" in stored
+
+
+async def test_a_lying_judge_is_found_out_by_the_check_beside_it(tmp_path):
+    lies = by_words({"[assistant]\nyes": 0.0, "[assistant]\nno": 1.0})
+    reward = art.Combined(art.Ruler(lies), check, by="beside")
+    result = await run(tmp_path, reward, FakeBackend(skill=0.7), steps=8)
+    assert result.after.reward > result.before.reward
+    assert result.after.success < result.before.success
+    assert result.summary["gain"]["difference"] < 0
+    assert result.summary["measured_by"]["success"] == "reward, in which the judge has no part"
 
 
 async def test_a_run_that_goes_on_pays_for_nothing_twice(tmp_path):
