@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 
 import pytest
 
@@ -12,6 +13,7 @@ from art_core.errors import InputError, JudgeError
 from art_core.judging.ruler import Ruler, ruler_score_group
 from tests.servers.chat_server import chat_server
 
+from .malformed import GOOD, MEANT, UNCLEAR
 from .rollouts import attempts_in, by_words, group, verdict
 
 WORDS = {"noon": 1.0, "late": 0.25, "dunno": 0.0}
@@ -114,6 +116,60 @@ async def test_an_answer_that_cannot_be_used_is_sent_back_with_the_reason():
     assert [message["role"] for message in asked[1]] == ["system", "user", "assistant", "user"]
     assert asked[1][-1]["content"].startswith("That cannot be used: no score for ")
     assert (ruler.account.calls, ruler.account.refused) == (2, 1)
+
+
+def about(text, messages):
+    """A reply about A and B, about the attempts that the judge is shown: A is the one that says noon."""
+    names = {"A" if "noon" in said else "B": name for name, said in attempts_in(messages).items()}
+    return re.sub(r"\b[AB]\b", lambda found: names[found[0]], text)
+
+
+async def test_every_form_of_a_reply_that_can_be_meant_is_read_from_a_service():
+    left = iter(MEANT)
+    with chat_server(lambda body: about(next(left), body["messages"])) as server:
+        ruler = Ruler(f"judge@{server.url}")
+        for number, text in enumerate(MEANT):
+            scores = await ruler.score_group(group("It is late.", f"It is noon, {number}."))
+            assert values(scores) == [0.1, 0.9], text
+        await ruler.close()
+    assert len(server.requests) == len(MEANT) >= 25
+
+
+async def test_every_reply_of_no_clear_meaning_is_refused_to_a_service_and_the_next_one_counts():
+    replies = itertools.chain.from_iterable((text, GOOD) for text, _ in UNCLEAR)
+    with chat_server(lambda body: about(next(replies), body["messages"])) as server:
+        ruler = Ruler(f"judge@{server.url}")
+        for number, (text, _) in enumerate(UNCLEAR):
+            scores = await ruler.score_group(group("It is late.", f"It is noon, {number}."))
+            assert values(scores) == [0.1, 0.9], text
+        await ruler.close()
+    again = server.requests[1::2]
+    assert len(again) == len(UNCLEAR) >= 25
+    assert all("That cannot be used: " in body["messages"][-1]["content"] for body in again)
+    assert ruler.account.refused == len(UNCLEAR)
+
+
+async def test_without_a_rubric_the_judge_goes_by_the_default_one():
+    asked = []
+
+    def judge(messages):
+        asked.append(messages[1]["content"])
+        return by_words(WORDS)(messages)
+
+    await ruler_score_group(group("It is noon.", "It is late."), judge, rubric=None)
+    assert art.DEFAULT_RUBRIC in asked[0]
+
+
+async def test_only_scores_are_added_to_what_the_rollouts_hold():
+    before = group("It is noon.", "It is late.")
+    before.trajectories[0].metadata["kept"] = 1
+    before.trajectories[0].metrics["latency"] = 2.0
+    turns = [list(trajectory.turns) for trajectory in before]
+    found = await ruler_score_group(before, by_words(WORDS))
+    assert found is before
+    first = found.trajectories[0]
+    assert (first.reward, first.metadata["kept"], first.metrics["latency"]) == (1.0, 1, 2.0)
+    assert [list(trajectory.turns) for trajectory in found] == turns
 
 
 async def test_a_judge_that_never_answers_usably_leaves_the_group_unscored_with_the_reason():
