@@ -45,7 +45,7 @@ def compose(
         JudgeError: they cannot be shown within ``max_tokens``, by ``estimate_tokens``.
     """
     main = [attempt.conversations[0] if attempt.conversations else () for attempt in attempts.values()]
-    shared = shared_start(main) if len(main) > 1 else _before_it_spoke(main[0])
+    shared = shared_start(main) if len(main) > 1 else next(iter(attempts.values())).given
     tools = {tool.name: tool for attempt in attempts.values() for tool in attempt.tools}
     parts = {
         "tools": defused(tool_lines(tools.values())),
@@ -127,12 +127,6 @@ def _frame(parts: Mapping[str, str], attempts: Mapping[str, Transcript], rubric:
 def tool_lines(tools: Iterable[ToolSpec]) -> str:
     """Tools as a language model is told of them, a line each: name, description, parameters as JSON."""
     return "\n".join(f"{tool.name}: {tool.description} {canonical_json(tool.parameters)}" for tool in tools)
-
-
-def _before_it_spoke(conversation: Sequence[str]) -> int:
-    """How many messages come before the first of the attempt's own."""
-    own = (position for position, message in enumerate(conversation) if message.startswith("[assistant"))
-    return next(own, len(conversation))
 
 
 def _shown(attempt: Transcript, shared: int) -> str:

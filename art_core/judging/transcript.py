@@ -25,6 +25,8 @@ class Transcript:
 
     conversations: tuple[tuple[str, ...], ...]
     """Each its messages as text; the main one, in which the last turn is, comes first."""
+    given: int
+    """How many messages of the main one were there before the rollout said anything: instructions, worked examples, the request."""
     tools: tuple[ToolSpec, ...]
     """Everything it was offered, each name once."""
     ending: str
@@ -46,12 +48,14 @@ def transcript_of(trajectory: Trajectory) -> Transcript:
         histories = [one for one in histories if not any(_continues(other, one) for other in histories)]
     histories.sort(key=lambda history: history != trajectory.messages)
     asked: list[Turn | ModelCall] = [*trajectory.turns, *trajectory.model_calls]
+    conversations = tuple(tuple(map(said_by, history)) for history in histories)
     tools = {tool.name: tool for one in asked for tool in one.tools}
     ending = (
         "" if trajectory.stop_reason in (None, "finished") else f"[the rollout ended here: {trajectory.stop_reason}]"
     )
     return Transcript(
-        conversations=tuple(tuple(map(said_by, history)) for history in histories),
+        conversations=conversations,
+        given=_given(conversations[0], trajectory) if conversations else 0,
         tools=tuple(tools.values()),
         ending=ending,
     )
@@ -84,6 +88,14 @@ def defused(text: str) -> str:
     '‹/trajectory> <b>'
     """
     return _MARKUP.sub("‹", text)
+
+
+def _given(conversation: Sequence[str], trajectory: Trajectory) -> int:
+    """What the first request that begins like the conversation has in common with it."""
+    requests = [trajectory.graph.history(turn.id)[:-1] for turn in trajectory.turns]
+    requests += [list(call.messages) for call in trajectory.model_calls]
+    common = (shared_start([conversation, [said_by(message) for message in request]]) for request in requests)
+    return next(filter(None, common), 0)
 
 
 def _continues(longer: Sequence[Message], shorter: Sequence[Message]) -> bool:

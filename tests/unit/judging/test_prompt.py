@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import art_core as art
 from art_core.errors import JudgeError
-from art_core.judging.prompt import COMPARE, DEFAULT_RUBRIC, compose, cut, estimate_tokens, shares
+from art_core.judging.prompt import COMPARE, DEFAULT_RUBRIC, GRADE, compose, cut, estimate_tokens, shares
 from art_core.judging.transcript import Transcript, said_by, transcript_of
 from art_core.messages import MalformedCall, Message
 from art_core.trajectory.trajectory import ModelCall
@@ -35,6 +37,22 @@ def test_what_all_have_in_common_is_shown_once_and_the_rest_under_its_name():
     ) in text
 
 
+def test_worked_examples_are_context_also_where_an_attempt_is_shown_by_itself():
+    async def agent(scenario, session):
+        examples = [{"role": "user", "content": "Time in Bonn?"}, {"role": "assistant", "content": "One."}]
+        messages = [*examples, {"role": "user", "content": scenario.input}]
+        messages += [{"role": "assistant", "content": (await session.chat(messages)).choices[0].message.content}]
+        return await session.chat([*messages, {"role": "user", "content": "Sure?"}])
+
+    policy = art.ScriptedPolicy(["Noon.", "Yes."])
+    trajectory = asyncio.run(art.rollout(agent, art.Scenario("s", "Time in Rome?"), policy))
+    [_, user] = compose({"X": transcript_of(trajectory)}, instructions=GRADE, rubric="r", max_tokens=9_000)
+    assert (
+        "<context>\n[user]\nTime in Bonn?\n[assistant]\nOne.\n[user]\nTime in Rome?\n</context>\n\n"
+        '<trajectory id="X">\n[assistant]\nNoon.\n[user]\nSure?\n[assistant]\nYes.\n</trajectory>'
+    ) in user["content"]
+
+
 def test_the_tools_of_all_are_listed_once():
     text = asked("It is noon.", [CALL, "It is late."])
     assert text.count(TOOLS[0]["function"]["description"]) == 1
@@ -59,8 +77,6 @@ def test_a_side_conversation_is_shown_beside_the_main_one():
         helped = await session.chat([{"role": "user", "content": "Help: what is Rome's zone?"}])
         asked = [{"role": "user", "content": scenario.input}]
         return (await session.chat(asked)).choices[0].message.content + helped.choices[0].message.content
-
-    import asyncio
 
     trajectory = asyncio.run(art.rollout(agent, art.Scenario("s", "Time?"), art.ScriptedPolicy(["CET.", "Noon."])))
     main, side = transcript_of(trajectory).conversations
@@ -116,7 +132,7 @@ def test_what_can_never_fit_is_an_error():
 @given(st.lists(st.text(max_size=400), min_size=1, max_size=5, unique=True), st.integers(1_200, 3_000))
 def test_a_prompt_is_never_over_its_budget(texts, max_tokens):
     attempts = {
-        f"N{number}": Transcript(conversations=((f"[user]\n{'ask ' * 200}", text),), tools=(), ending="")
+        f"N{number}": Transcript(conversations=((f"[user]\n{'ask ' * 200}", text),), given=1, tools=(), ending="")
         for number, text in enumerate(texts)
     }
     messages = compose(attempts, instructions=COMPARE, rubric=DEFAULT_RUBRIC, max_tokens=max_tokens)
