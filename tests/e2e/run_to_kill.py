@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+from art_core import disk
 from art_core.loop import rundir
 from art_core.loop.config import TrainConfig
 from art_core.loop.embedded import EmbeddedBackend  # imported here so that the forked processes need not
@@ -29,7 +30,6 @@ from art_core.observe.progress import Progress
 from art_core.scenario import Scenario
 from art_core.supervised.train import train
 from art_core.training import manifest
-from art_core.trajectory import store
 
 SCENARIOS = [Scenario(f"s{number}", f"{number} and {number}") for number in range(16)]
 SLOW_S = 0.01
@@ -114,7 +114,7 @@ PLACES = {
     "after a draft got its name": (Path, "rename", after),
     "before a file is replaced": (Path, "replace", before),
     "after a file was replaced": (Path, "replace", after),
-    "in the middle of a rollout's record": (store, "_write_all", lambda original: half_a_record),
+    "in the middle of a rollout's record": (disk, "_write_all", lambda original: half_a_record),
     "in the middle of a row of the metrics": (MetricsLog, "append", lambda original: half_a_row),
     "in the middle of removing an old checkpoint": (REMOVING, "rmtree", lambda original: half_a_removal),
     "before the weights are served": (EmbeddedBackend, "publish", before),
