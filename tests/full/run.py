@@ -1,6 +1,6 @@
 """The driver of ``make test-full``: what takes minutes, in bounded parts, with one dated record of what came out.
 
-    python tests/full/run.py [--only slow demo support email servers oldest] [--seeds 0 1 2]
+    python tests/full/run.py [--only slow demo support email time memory notes servers oldest] [--seeds 0 1 2]
 
 The parts: tests marked ``slow``; whole demos and the examples, one per seed; the slow tests in files named ``*real_servers*``,
 which need what ``tests.servers.install`` builds. Every part runs in a process group of its own that is ended when its time is
@@ -97,9 +97,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Run the full tests.")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument(
-        "--seeds", nargs="+", type=int, help="of all runs; unless given 0 and 1 of the demo, 0 of the others"
-    )
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="of the runs")
     return parser
 
 
@@ -110,7 +108,7 @@ def _parts(arguments: argparse.Namespace, folder: Path) -> Iterator[Part]:
         yield Part(name="slow", command=command, seconds=7200, directory=ROOT)
     if "demo" in arguments.only:
         art = str(Path(sys.executable).parent / "art")
-        for seed in arguments.seeds or (0, 1):
+        for seed in arguments.seeds:
             directory = folder / f"demo-seed-{seed}"
             directory.mkdir(exist_ok=True)
             command = [art, *DEMO, "--seed", str(seed)]
@@ -118,7 +116,7 @@ def _parts(arguments: argparse.Namespace, folder: Path) -> Iterator[Part]:
                 name=f"demo seed {seed}", command=command, seconds=3600, directory=directory, promise=DEMO_PROMISE
             )
     for name, promise in PROMISES.items():
-        for seed in (arguments.seeds or (0,)) if name in arguments.only else ():
+        for seed in arguments.seeds if name in arguments.only else ():
             module = ["benchmarks.without_data"] if name in WORLDS else ["tests.full.example"]
             place = ["--seed", str(seed), "--out", str(folder / f"{name}-seed-{seed}")]
             command = [sys.executable, "-m", *module, name, *place, *WORLDS.get(name, ())]
