@@ -2,7 +2,8 @@
 
 Rows whose ids are equal so far, siblings of a group above all, are computed once, in one *place*: their logits are the same,
 whatever each of them draws from these. Where they draw different tokens they part, and what is there is copied. Places lie at
-the front of preallocated buffers; the last one moves into a gap, so that a step always works on a contiguous block.
+the front of preallocated buffers; the last one moves into a gap, so that a step always works on a contiguous block. A row that goes on
+from a finished one, the next turn of a conversation, begins with a copy of what that computed.
 
 Letters: n places, V vocabulary.
 """
@@ -20,8 +21,9 @@ from art_core.inference.protocol import SamplingParams
 
 from .attention import KeyValues, PrefixGroup, SegmentPlan, SuffixWindow, forward_hidden
 from .head import compact_logits
-from .prefix_cache import PrefixCache, Segment, common_prefix, group_of, new_buffers
+from .prefix_cache import PrefixCache, new_buffers
 from .sampling import draw
+from .segment import Segment, common_prefix, group_of, length_of
 
 __all__ = ["DecodeBatch", "Row"]
 
@@ -53,7 +55,7 @@ class Row:
 
     @property
     def prefix_length(self) -> int:
-        return len(self.segment.ids) if self.segment else 0
+        return length_of(self.segment)
 
 
 class DecodeBatch:
@@ -96,6 +98,7 @@ class DecodeBatch:
         begin = len(self._places)
         self._places.extend(fresh.values())
         self._reserve(max(len(r.prompt) - r.prefix_length + min(r.params.max_tokens, _FIRST_SLOTS) for r in rows))
+        self._recall(begin)
         self._draw(begin, self._prefill(begin))
 
     @torch.inference_mode()
@@ -147,17 +150,27 @@ class DecodeBatch:
             self.prefixes.get(r.prompt[: ends[r.prompt]]) if ends[r.prompt] >= _WORTH_SHARING else None for r in rows
         ]
 
+    def _recall(self, begin: int) -> None:
+        """Begin the suffixes of the places from ``begin`` on with what finished rows computed of them."""
+        for number, (first, *others) in enumerate(self._places[begin:], start=begin):
+            kept, known = self.prefixes.finished.longest(first.prompt[:-1])
+            if kept is not None and known - first.prefix_length >= _WORTH_SHARING:
+                kept.copy(self._buffers, number, first.prefix_length, known)
+                for row in (first, *others):
+                    row.length = known - first.prefix_length
+
     def _prefill(self, begin: int) -> torch.Tensor:
-        """(n, V) logits after the prompts of the places from ``begin`` on, whose suffixes are empty."""
+        """(n, V) logits after the prompts of the places from ``begin`` on, of whose suffixes as much is there as their rows say."""
         places = self._places[begin:]
-        rests = [place[0].prompt[place[0].prefix_length :] for place in places]
+        rests = [place[0].prompt[place[0].prefix_length + place[0].length :] for place in places]
         width = max(map(len, rests))
+        self._reserve(max(place[0].length for place in places) + width)
         ids = torch.tensor([[*rest, *([0] * (width - len(rest)))] for rest in rests], device=self._model.device)
         hidden = forward_hidden(self._model, ids, self._plan(begin, width))
         self.forward_tokens += sum(map(len, rests))
         for place, rest in zip(places, rests, strict=True):
             for row in place:
-                row.length = len(rest)
+                row.length += len(rest)
         ends = torch.tensor([len(rest) - 1 for rest in rests], device=hidden.device)
         return compact_logits(self._model, hidden[torch.arange(len(places), device=hidden.device), ends])
 
@@ -191,11 +204,16 @@ class DecodeBatch:
     def _part(self, number: int) -> None:
         """Give the rows of a place that drew something else places of their own; finished ones need none."""
         parts: dict[int, list[Row]] = {}
+        finished = []
         for row in self._places[number]:
             if row.finish_reason is None:
                 parts.setdefault(row.ids[-1], []).append(row)
             else:
-                self._finished.append(row)
+                finished.append(row)
+        if finished:
+            computed = (*finished[0].prompt, *finished[0].ids[:-1])
+            self.prefixes.finished.keep(computed, finished[0].segment, self._buffers, number)
+            self._finished += finished
         if not parts:
             self._close(number)
             return

@@ -1,30 +1,22 @@
 """Keys and values of prompt prefixes that rows share, kept until the weights change.
 
-A segment is the ids of a prefix with their keys and values. A new segment that begins like an old one computes only
-what follows.
+A new segment that begins like an old one, or like a finished row, computes only what follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedModel
 
-from .attention import KeyValues, PrefixGroup, SegmentPlan, SuffixWindow, forward_hidden
+from .attention import KeyValues, SegmentPlan, SuffixWindow, forward_hidden
+from .kept_rows import KeptRows
+from .segment import Segment, common_prefix
 
-__all__ = ["PrefixCache", "Segment", "common_prefix", "new_buffers"]
+__all__ = ["PrefixCache", "new_buffers"]
 
 _CHUNK = 1024  # prompt tokens a forward; bounds the memory of attention scores
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Segment:
-    """A prefix: its ids and, per layer, keys and values, each (1, H, P, D)."""
-
-    ids: tuple[int, ...]
-    layers: tuple[KeyValues, ...]
 
 
 class PrefixCache:
@@ -34,18 +26,21 @@ class PrefixCache:
         self._model = model
         self._max_tokens = max_tokens
         self._segments: dict[tuple[int, ...], Segment] = {}
+        self.finished = KeptRows()
+        """Rows that are not being decoded any more."""
         self.computed_tokens = 0
         """Prefix tokens forwarded since the start; a shared prompt counts once."""
 
     def clear(self) -> None:
         """Forget everything: the weights have changed."""
         self._segments.clear()
+        self.finished.clear()
 
     def longest(self, ids: Sequence[int]) -> tuple[Segment | None, int]:
         """The segment that shares the longest prefix with ``ids``, and its length."""
-        best, length = None, 0
+        best, length, wanted = None, 0, tuple(ids)
         for segment in self._segments.values():
-            shared = common_prefix([segment.ids, ids])
+            shared = common_prefix([segment.ids, wanted])
             if shared > length:
                 best, length = segment, shared
         return best, length
@@ -61,8 +56,12 @@ class PrefixCache:
 
     def _compute(self, ids: tuple[int, ...]) -> Segment:
         base, shared = self.longest(ids)
+        row, known = self.finished.longest(ids)
         buffers = new_buffers(self._model, 1, len(ids))
-        if base is not None:
+        if row is not None and known > shared:
+            row.copy(buffers, 0, 0, known)
+            shared = known
+        elif base is not None:
             for (keys, values), (old_keys, old_values) in zip(buffers, base.layers, strict=True):
                 keys[:, :, :shared] = old_keys[:, :, :shared]
                 values[:, :, :shared] = old_values[:, :, :shared]
@@ -76,11 +75,6 @@ class PrefixCache:
         return Segment(ids, tuple(buffers))
 
 
-def group_of(segment: Segment, rows: slice) -> PrefixGroup:
-    """The rows that attend to ``segment``."""
-    return PrefixGroup(rows, segment.layers, len(segment.ids))
-
-
 def new_buffers(model: PreTrainedModel, rows: int, slots: int) -> list[KeyValues]:
     """Zeroed keys and values per layer, each (rows, H, slots, D), in the model's dtype."""
     config = model.config.get_text_config()
@@ -89,12 +83,3 @@ def new_buffers(model: PreTrainedModel, rows: int, slots: int) -> list[KeyValues
     shape = (rows, heads, slots, size)
     kind = {"dtype": model.dtype, "device": model.device}
     return [(torch.zeros(shape, **kind), torch.zeros(shape, **kind)) for _ in range(config.num_hidden_layers)]
-
-
-def common_prefix(sequences: Sequence[Sequence[int]]) -> int:
-    """How many leading ids all sequences share."""
-    shortest = min(sequences, key=len)
-    for position, token in enumerate(shortest):
-        if any(sequence[position] != token for sequence in sequences):
-            return position
-    return len(shortest)

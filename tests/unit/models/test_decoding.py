@@ -127,3 +127,71 @@ def test_t27_every_drawn_token_has_the_logprob_the_whole_sequence_gives_it(famil
     assert {id(r) for r in done} | {id(r) for r in gone} == {id(r) for r in rows}
     for each in rows:
         assert each.logprobs == pytest.approx(plain_logprobs(model, each), abs=2e-4)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_the_next_turn_of_a_conversation_computes_only_what_is_new(family):
+    model = build(family)
+    decoding = batch(model)
+    first = row((*SYSTEM, 5), 0)
+    decoding.admit([first])
+    finish(decoding)
+    before = decoding.computed_tokens
+    second = row((*first.prompt, *first.ids, 8, 9), 1)
+    decoding.admit([second])
+    assert (
+        decoding.computed_tokens - before == 3
+    )  # the last drawn token, which nothing came after, and the two new ones
+    finish(decoding)
+    assert second.logprobs == pytest.approx(plain_logprobs(model, second), abs=1e-4)
+
+
+def test_what_finished_rows_computed_is_forgotten_with_the_weights():
+    decoding = batch(build())
+    first = row((*SYSTEM, 5), 0)
+    decoding.admit([first])
+    finish(decoding)
+    decoding.weights_changed()
+    before = decoding.computed_tokens
+    decoding.admit([row((*first.prompt, *first.ids, 8, 9), 1)])
+    assert decoding.computed_tokens - before == len(first.prompt) + len(first.ids) + 2
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    rounds=st.lists(
+        st.lists(
+            st.tuples(
+                st.integers(0, 30), st.integers(0, 25), st.lists(st.integers(0, 250), max_size=40), st.integers(1, 2)
+            ),
+            min_size=1,
+            max_size=4,
+        ),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_every_turn_has_the_logprobs_the_whole_conversation_gives_it(family, rounds):
+    """Conversations go on from any earlier one, whole or cut anywhere, alone or with siblings, beside others that are still being decoded."""
+    model = build(family)
+    decoding = batch(model)
+    rows, done = [row(prompt, key) for key, prompt in enumerate(PROMPTS)], []
+    decoding.admit(rows)
+    for asked in rounds:
+        done += decoding.retire()
+        new = []
+        for number, cut, more, siblings in asked:
+            known = (done or rows)[number % len(done or rows)]
+            whole = (*known.prompt, *known.ids)
+            prompt = (*whole[: max(1, len(whole) - cut)], *more)
+            new += [row(prompt, len(rows) + len(new) + n) for n in range(siblings)]
+        decoding.admit(new)
+        rows += new
+        done += decoding.retire()
+        for _ in range(3):
+            if decoding.rows:
+                decoding.step()
+    finish(decoding)
+    for each in rows:
+        assert each.logprobs == pytest.approx(plain_logprobs(model, each), abs=2e-4)

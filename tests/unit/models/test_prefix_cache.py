@@ -1,7 +1,8 @@
 import torch
 
 from art_core.models.attention import use_segment_attention
-from art_core.models.prefix_cache import PrefixCache, common_prefix
+from art_core.models.prefix_cache import PrefixCache
+from art_core.models.segment import common_prefix
 from tests.tiny import tiny_model
 
 
@@ -12,8 +13,8 @@ def cache(**options):
 
 
 def test_common_prefix_counts_leading_ids_that_all_share():
-    assert common_prefix([[1, 2, 3], [1, 2, 4, 5], [1, 2]]) == 2
-    assert common_prefix([[1], [2]]) == 0
+    assert common_prefix([(1, 2, 3), (1, 2, 4, 5), (1, 2)]) == 2
+    assert common_prefix([(1,), (2,)]) == 0
 
 
 @torch.inference_mode()
