@@ -22,6 +22,8 @@ class KeptRow:
     """The prefix it shared with other rows."""
     layers: tuple[KeyValues, ...]
     """Per layer keys and values of what follows that, each (H, L, D)."""
+    ends: frozenset[int]
+    """Where it ended, and where the rows did that it went on from."""
 
     def copy(self, buffers: Sequence[KeyValues], place: int, begin: int, end: int) -> None:
         """Write what was computed for the ids from ``begin`` to ``end`` into the first slots of a place of ``buffers``, each (B, H, S, D)."""
@@ -51,23 +53,29 @@ class KeptRows:
 
     def keep(self, ids: tuple[int, ...], segment: Segment | None, buffers: Sequence[KeyValues], place: int) -> None:
         """Keep the row of these ids, that lies in a place of ``buffers``, behind its prefix, in the place of those it begins with."""
+        ends = frozenset({len(ids)})
         for begun in [known for known in self._rows if ids[: len(known)] == known]:
-            self._drop(begun)
+            ends |= self._drop(begun).ends
         own = len(ids) - length_of(segment)
         layers = tuple((keys[place, :, :own].clone(), values[place, :, :own].clone()) for keys, values in buffers)
-        self._rows[ids] = KeptRow(ids, segment, layers)
+        self._rows[ids] = KeptRow(ids, segment, layers, ends)
         self._tokens += own
         while self._tokens > self._max_tokens:
             self._drop(next(iter(self._rows)))
 
     def longest(self, ids: Sequence[int]) -> tuple[KeptRow | None, int]:
-        """The row that begins like ``ids`` for longest, and for how many of them."""
+        """The row that ``ids`` go on from for longest, and how many of them it has: to where one ended, never to the middle, so that equal
+        requests are computed alike.
+        """
         best, length, wanted = None, 0, tuple(ids)
         for row in self._rows.values():
             shared = common_prefix([row.ids, wanted])
-            if shared > length:
-                best, length = row, shared
+            end = max((end for end in row.ends if end <= shared), default=0)
+            if end > length:
+                best, length = row, end
         return best, length
 
-    def _drop(self, ids: tuple[int, ...]) -> None:
-        self._tokens -= len(ids) - length_of(self._rows.pop(ids).segment)
+    def _drop(self, ids: tuple[int, ...]) -> KeptRow:
+        gone = self._rows.pop(ids)
+        self._tokens -= len(ids) - length_of(gone.segment)
+        return gone

@@ -1,6 +1,6 @@
 """Keys and values of prompt prefixes that rows share, kept until the weights change.
 
-A new segment that begins like an old one, or like a finished row, computes only what follows.
+A new segment that begins like an old one, or goes on from a finished row, computes only what follows.
 """
 
 from __future__ import annotations

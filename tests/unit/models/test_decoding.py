@@ -146,6 +146,18 @@ def test_the_next_turn_of_a_conversation_computes_only_what_is_new(family):
     assert second.logprobs == pytest.approx(plain_logprobs(model, second), abs=1e-4)
 
 
+def test_a_request_that_is_made_again_is_computed_as_the_first_time():
+    decoding = batch(build())
+    first = row((*SYSTEM, 5), 0)
+    decoding.admit([first])
+    finish(decoding)
+    turns = [row((*first.prompt, *first.ids, 8, 9), 1) for _ in range(2)]
+    for turn in turns:
+        decoding.admit([turn])
+        finish(decoding)
+    assert (turns[0].ids, turns[0].logprobs) == (turns[1].ids, turns[1].logprobs)
+
+
 def test_what_finished_rows_computed_is_forgotten_with_the_weights():
     decoding = batch(build())
     first = row((*SYSTEM, 5), 0)

@@ -13,12 +13,13 @@ def buffers(*values, places=2):
     return [(keys, -keys)]
 
 
-def test_the_row_that_begins_alike_for_longest_is_found():
+def test_the_row_that_a_request_goes_on_from_is_found():
     kept = KeptRows()
     kept.keep((1, 2, 3), None, buffers(10.0, 20.0, 30.0), 1)
     kept.keep((1, 2, 4, 5), None, buffers(10.0, 20.0, 40.0, 50.0), 1)
-    found, length = kept.longest((1, 2, 4, 6))
-    assert (found.ids, length) == ((1, 2, 4, 5), 3)
+    found, length = kept.longest((1, 2, 4, 5, 6))
+    assert (found.ids, length) == ((1, 2, 4, 5), 4)
+    assert kept.longest((1, 2, 4, 6)) == (None, 0)  # in the middle of one
     assert kept.longest((7,)) == (None, 0)
 
 
@@ -33,12 +34,12 @@ def test_what_it_computed_is_copied_also_from_its_shared_prefix():
     assert target[0][1][0, 0, :, 0].tolist() == [-20.0, -30.0, -40.0, 0.0]
 
 
-def test_the_longer_one_stands_for_what_it_begins_with():
+def test_the_longer_one_stands_for_those_it_went_on_from():
     kept = KeptRows()
     kept.keep((1, 2), None, buffers(1.0, 2.0), 1)
-    kept.keep((1, 2, 3), None, buffers(1.0, 2.0, 3.0), 1)
-    found, length = kept.longest((1, 2))
-    assert (found.ids, length) == ((1, 2, 3), 2)
+    kept.keep((1, 2, 3, 4), None, buffers(1.0, 2.0, 3.0, 4.0), 1)
+    found, length = kept.longest((1, 2, 3, 9))
+    assert (found.ids, length) == ((1, 2, 3, 4), 2)
 
 
 def test_the_oldest_go_first_when_there_are_too_many_tokens():
