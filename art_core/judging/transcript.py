@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from art_core.messages import Message, ToolSpec, canonical_json
 from art_core.trajectory.graph import Turn
@@ -92,8 +93,8 @@ def defused(text: str) -> str:
 
 def _given(conversation: Sequence[str], trajectory: Trajectory) -> int:
     """What the first request that begins like the conversation has in common with it."""
-    requests = [trajectory.graph.history(turn.id)[:-1] for turn in trajectory.turns]
-    requests += [list(call.messages) for call in trajectory.model_calls]
+    asked = (trajectory.graph.history(turn.id)[:-1] for turn in trajectory.turns)
+    requests = chain(asked, (call.messages for call in trajectory.model_calls))
     common = (shared_start([conversation, [said_by(message) for message in request]]) for request in requests)
     return next(filter(None, common), 0)
 
