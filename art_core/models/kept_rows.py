@@ -25,6 +25,11 @@ class KeptRow:
     ends: frozenset[int]
     """Where it ended, and where the rows did that it went on from."""
 
+    @property
+    def own(self) -> int:
+        """How many tokens it has beyond its prefix."""
+        return len(self.ids) - length_of(self.segment)
+
     def copy(self, buffers: Sequence[KeyValues], place: int, begin: int, end: int) -> None:
         """Write what was computed for the ids from ``begin`` to ``end`` into the first slots of a place of ``buffers``, each (B, H, S, D)."""
         prefix = length_of(self.segment)
@@ -39,29 +44,32 @@ class KeptRow:
 
 
 class KeptRows:
-    """The newest finished rows, up to ``max_tokens`` beyond their prefixes."""
+    """The newest finished rows, up to ``max_tokens`` in memory: their own, and those of the prefixes that they hold, each prefix once."""
 
-    def __init__(self, *, max_tokens: int = 16384) -> None:
+    def __init__(self, *, max_tokens: int = 32768) -> None:
         self._max_tokens = max_tokens
         self._rows: dict[tuple[int, ...], KeptRow] = {}
-        self._tokens = 0
+
+    @property
+    def tokens(self) -> int:
+        """How many are in memory because of these rows."""
+        prefixes = {row.segment for row in self._rows.values()}
+        return sum(row.own for row in self._rows.values()) + sum(map(length_of, prefixes))
 
     def clear(self) -> None:
         """Forget everything: the weights have changed."""
         self._rows.clear()
-        self._tokens = 0
 
     def keep(self, ids: tuple[int, ...], segment: Segment | None, buffers: Sequence[KeyValues], place: int) -> None:
         """Keep the row of these ids, that lies in a place of ``buffers``, behind its prefix, in the place of those it begins with."""
         ends = frozenset({len(ids)})
         for begun in [known for known in self._rows if ids[: len(known)] == known]:
-            ends |= self._drop(begun).ends
+            ends |= self._rows.pop(begun).ends
         own = len(ids) - length_of(segment)
         layers = tuple((keys[place, :, :own].clone(), values[place, :, :own].clone()) for keys, values in buffers)
         self._rows[ids] = KeptRow(ids, segment, layers, ends)
-        self._tokens += own
-        while self._tokens > self._max_tokens:
-            self._drop(next(iter(self._rows)))
+        while self.tokens > self._max_tokens:
+            del self._rows[next(iter(self._rows))]
 
     def longest(self, ids: Sequence[int]) -> tuple[KeptRow | None, int]:
         """The row that ``ids`` go on from for longest, and how many of them it has: to where one ended, never to the middle, so that equal
@@ -74,8 +82,3 @@ class KeptRows:
             if end > length:
                 best, length = row, end
         return best, length
-
-    def _drop(self, ids: tuple[int, ...]) -> KeptRow:
-        gone = self._rows.pop(ids)
-        self._tokens -= len(ids) - length_of(gone.segment)
-        return gone

@@ -49,3 +49,17 @@ def test_the_oldest_go_first_when_there_are_too_many_tokens():
     assert [kept.longest((first, 9))[1] for first in (1, 2, 3)] == [0, 2, 2]
     kept.clear()
     assert kept.longest((3, 9)) == (None, 0)
+
+
+def test_a_prefix_that_they_share_counts_once_and_one_of_its_own_for_each():
+    kept = KeptRows(max_tokens=8)
+    shared = Segment((1, 2), ())
+    kept.keep((1, 2, 3), shared, buffers(30.0), 1)
+    kept.keep((1, 2, 4), shared, buffers(40.0), 1)
+    assert kept.tokens == 2 + 1 + 1
+    kept.keep((5, 6, 7, 8), Segment((5, 6, 7), ()), buffers(80.0), 1)
+    assert kept.tokens == 8
+    kept.keep((9,), None, buffers(90.0), 1)  # one too many: the oldest goes, its prefix stays for the other
+    assert (kept.tokens, kept.longest((1, 2, 3))[1], kept.longest((1, 2, 4))[1]) == (8, 0, 3)
+    kept.keep((0,), None, buffers(0.0), 1)
+    assert kept.tokens == 3 + 1 + 1 + 1
